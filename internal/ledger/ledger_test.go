@@ -39,6 +39,7 @@ func TestTheLaw(t *testing.T) {
 		"lost restart, read back":                       {ledger.Cell{claim("1", delivered, 1, 2, "a"), claim("2", attempted, 3, 4, "b"), claim("3", proved, 5, 6, "b")}, fleet.SetOf("b")},
 		"a clean delivery of another version heals":     {ledger.Cell{claim("1", delivered, 1, 2, "a"), claim("2", attempted, 3, 4, "b"), claim("3", delivered, 5, 6, "c")}, fleet.SetOf("c")},
 		"and the first version is clean after that":     {ledger.Cell{claim("1", delivered, 1, 2, "a"), claim("2", attempted, 3, 4, "b"), claim("3", delivered, 5, 6, "c"), claim("4", delivered, 7, 8, "b")}, fleet.SetOf("b")},
+		"another file in between makes the run restart": {ledger.Cell{claim("1", delivered, 1, 2, "a"), claim("2", attempted, 3, 4, "b"), claim("3", attempted, 5, 6, "c"), claim("4", delivered, 7, 8, "c"), claim("5", delivered, 9, 10, "b")}, fleet.SetOf("b")},
 		"an attempt with the other version harms not":   {ledger.Cell{claim("1", delivered, 1, 2, "a"), claim("2", attempted, 3, 4, "a"), claim("3", delivered, 5, 6, "b")}, fleet.SetOf("b")},
 		"an attempt of unknown version may be the same": {ledger.Cell{claim("1", delivered, 1, 2, "a"), claim("2", attempted, 3, 4, "?"), claim("3", delivered, 5, 6, "b")}, fleet.SetOf("?", "a", "b")},
 		"gone back":                           {ledger.Cell{claim("1", delivered, 1, 2, "b"), claim("2", delivered, 3, 4, "a")}, fleet.SetOf("a")},

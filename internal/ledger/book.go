@@ -1,0 +1,156 @@
+package ledger
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/rotation-operator/rotation-operator/internal/fleet"
+)
+
+// Run is one service's Ansible execution: one pod of one Job, with all that it says of every node and Secret.
+type Run struct {
+	// ID is the UID of the pod.
+	ID string `json:"id"`
+	// Deployment and DeploymentUID name the OpenStackDataPlaneDeployment that the run belongs to.
+	Deployment    string `json:"deployment"`
+	DeploymentUID string `json:"deploymentUID"`
+	// Service is the OpenStackDataPlaneService that ran, Place its edpmServiceType: where on the node the files go.
+	Service string `json:"service"`
+	Place   string `json:"place"`
+	// Attempt counts the pods of the Job from 1.
+	Attempt int `json:"attempt"`
+	// Span bounds the life of the pod.
+	Span fleet.Span `json:"span,omitzero"`
+	// Carried gives, for every tracked Secret that the pod mounted, the versions it may have held there.
+	Carried map[string]fleet.Versions `json:"carried"`
+	// Reach gives, for every node that the run may have touched, what it proves of that node.
+	Reach map[string]Strength `json:"reach"`
+	// Doubt says in one sentence why the run proves less than a delivery, where that holds for all its nodes.
+	Doubt string `json:"doubt,omitempty"`
+}
+
+// narrow joins what was found out twice about one run. Each time, the truth lay within the bounds.
+func (r Run) narrow(other Run) Run {
+	r.Span = r.Span.Narrow(other.Span)
+	carried := maps.Clone(r.Carried)
+	for secret, versions := range other.Carried {
+		if have, ok := carried[secret]; ok {
+			versions = have.Narrow(versions)
+		}
+		carried[secret] = versions
+	}
+	r.Carried = carried
+	reach := make(map[string]Strength, len(r.Reach))
+	for node, strength := range r.Reach {
+		if also, ok := other.Reach[node]; ok {
+			reach[node] = max(strength, also)
+		}
+	}
+	r.Reach = reach
+	r.Doubt = other.Doubt
+	return r
+}
+
+// Node is what the book knows of one node apart from runs.
+type Node struct {
+	// Origin is what the node held before anything in the book: None or Unknown.
+	Origin fleet.Version `json:"origin"`
+	// Departed says that the NodeSet no longer lists the node. It may still run what it was given.
+	Departed bool `json:"departed,omitempty"`
+}
+
+// Book is all that is known of one NodeSet: its nodes, the runs that may have touched them, and what its Secrets
+// held over time.
+type Book struct {
+	Nodes   map[string]Node    `json:"nodes"`
+	Runs    map[string]Run     `json:"runs"`
+	Secrets map[string]History `json:"secrets"`
+	// Scope names, for a Secret made for one host alone, that host.
+	Scope map[string]string `json:"scope,omitempty"`
+}
+
+// NewBook is an empty book.
+func NewBook() Book {
+	return Book{Nodes: map[string]Node{}, Runs: map[string]Run{}, Secrets: map[string]History{}, Scope: map[string]string{}}
+}
+
+// Record joins what evidence now says of runs with what the book has.
+func (b Book) Record(runs []Run) {
+	for _, run := range runs {
+		if have, ok := b.Runs[run.ID]; ok {
+			run = have.narrow(run)
+		}
+		b.Runs[run.ID] = run
+	}
+}
+
+// Enrol brings the nodes in line with the NodeSet's list: new ones begin with the given origin, missing ones depart.
+func (b Book) Enrol(listed []string, origin fleet.Version) {
+	for name, node := range b.Nodes {
+		node.Departed = !slices.Contains(listed, name)
+		b.Nodes[name] = node
+	}
+	for _, name := range listed {
+		if _, known := b.Nodes[name]; !known {
+			b.Nodes[name] = Node{Origin: origin}
+		}
+	}
+}
+
+// InScope tells whether the Secret is for that node.
+func (b Book) InScope(node, secret string) bool {
+	host, scoped := b.Scope[secret]
+	return !scoped || host == node
+}
+
+// Cell gathers the claims on one node and one Secret. Places are the services' places through which the node is
+// meant to receive the Secret; each begins with the node's origin.
+func (b Book) Cell(node, secret string, places []string) Cell {
+	places = slices.Clone(places)
+	var cell Cell
+	for _, run := range b.Runs {
+		versions, carried := run.Carried[secret]
+		strength, reached := run.Reach[node]
+		if !carried || !reached || !b.InScope(node, secret) {
+			continue
+		}
+		cell = append(cell, Claim{Run: run.ID, Place: run.Place, Versions: versions, Strength: strength, Span: run.Span})
+		places = append(places, run.Place)
+	}
+	origin := fleet.Unknown
+	if known, ok := b.Nodes[node]; ok {
+		origin = known.Origin
+	}
+	slices.Sort(places)
+	for _, place := range slices.Compact(places) {
+		cell = append(cell, Origin(place, origin))
+	}
+	return Join(cell, nil)
+}
+
+// Compact forgets the runs that no cell needs. It must be used only while every run of the NodeSet is settled.
+func (b Book) Compact() {
+	needed := map[string]bool{}
+	for node := range b.Nodes {
+		for secret := range b.carriedSecrets() {
+			for _, claim := range b.Cell(node, secret, nil).Compact() {
+				needed[claim.Run] = true
+			}
+		}
+	}
+	for id := range b.Runs {
+		if !needed[id] {
+			delete(b.Runs, id)
+		}
+	}
+}
+
+func (b Book) carriedSecrets() map[string]bool {
+	secrets := map[string]bool{}
+	for _, run := range b.Runs {
+		for secret := range run.Carried {
+			secrets[secret] = true
+		}
+	}
+	return secrets
+}

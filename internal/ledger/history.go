@@ -1,0 +1,102 @@
+package ledger
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rotation-operator/rotation-operator/internal/fleet"
+)
+
+// Held is one entry of a History: a Secret's content from some moment on.
+type Held struct {
+	Version fleet.Version `json:"version"`
+	// Since is when the Secret surely held it: the content was written at Since or before. Unknown content begins
+	// right after the last moment something else was known.
+	Since fleet.Instant `json:"since,omitzero"`
+	// Identities are the names of the credentials inside, as far as anybody asked for them.
+	Identities []string `json:"identities,omitempty"`
+}
+
+// History is what a Secret held over time, as far as it was seen. Before its first entry it held anything.
+type History struct {
+	// UID and Revision are those of the last read, which Held ends with.
+	UID      string `json:"uid,omitempty"`
+	Revision uint64 `json:"rv,omitempty"`
+	Held     []Held `json:"held,omitempty"`
+}
+
+// Reading is one live read of a Secret, or the finding that it is not there.
+type Reading struct {
+	UID      string
+	Revision uint64
+	// Changed is not earlier than the last write of the content: the revision of the object, and the time its
+	// managedFields give (zero where they cannot tell).
+	Changed fleet.Instant
+	Version fleet.Version
+	// Missed says that something was written between the last reading and this one that nobody read, or that
+	// nobody can tell.
+	Missed     bool
+	Identities []string
+}
+
+// Current is the version of the last reading, Unknown where there was none.
+func (h History) Current() fleet.Version {
+	if len(h.Held) == 0 {
+		return fleet.Unknown
+	}
+	return h.Held[len(h.Held)-1].Version
+}
+
+// Add appends a reading. A reading that is not newer than the last one says nothing new.
+func (h History) Add(r Reading) History {
+	if r.UID == h.UID && r.Revision <= h.Revision {
+		return h
+	}
+	held := slices.Clone(h.Held)
+	if r.Missed && len(held) > 0 {
+		held = append(held, Held{Version: fleet.Unknown, Since: fleet.Instant{Revision: h.Revision + 1}})
+	}
+	if last := len(held) - 1; last < 0 || held[last].Version != r.Version {
+		held = append(held, Held{Version: r.Version, Since: r.Changed, Identities: r.Identities})
+	}
+	return History{UID: r.UID, Revision: r.Revision, Held: held}
+}
+
+// Between gives the versions a pod may have mounted that was created at began and had its containers running by
+// mounted (zero: not known to run yet). The kubelet may have served content up to margin older than the pod.
+func (h History) Between(began, mounted fleet.Instant, margin time.Duration) fleet.Versions {
+	entries := append([]Held{{Version: fleet.Unknown}}, h.Held...)
+	var versions fleet.Versions
+	for i, entry := range entries {
+		if i > 0 && !mounted.IsZero() && mounted.Before(entry.Since) {
+			break
+		}
+		if i+1 < len(entries) && replacedInTime(entries[i+1].Since, began, margin) {
+			continue
+		}
+		versions = versions.Union(fleet.SetOf(entry.Version))
+	}
+	return versions
+}
+
+// replacedInTime tells whether content replaced at that moment was out of any kubelet's reach when the pod began.
+func replacedInTime(replaced, began fleet.Instant, margin time.Duration) bool {
+	if margin == 0 {
+		return replaced.Before(began)
+	}
+	return fleet.Instant{Time: replaced.Time}.Before(fleet.Instant{Time: began.Time.Add(-margin)})
+}
+
+// Trim forgets the entries that none of the given versions and no reading still to come needs: all but the last
+// that are not of use.
+func (h History) Trim(ofUse func(fleet.Version) bool) History {
+	last := len(h.Held) - 1
+	var held []Held
+	for i, entry := range h.Held {
+		if i == last || entry.Version != fleet.Unknown && ofUse(entry.Version) {
+			held = append(held, entry)
+		}
+	}
+	h.Held = held
+	return h
+}
