@@ -25,6 +25,8 @@ type Run struct {
 	Carried map[string]fleet.Versions `json:"carried"`
 	// Reach gives, for every node that the run may have touched, what it proves of that node.
 	Reach map[string]Strength `json:"reach"`
+	// Partly lists the carried Secrets of which the pod mounted only some keys: of them it delivers no version.
+	Partly []string `json:"partly,omitempty"`
 	// Doubt says in one sentence why the run proves less than a delivery, where that holds for all its nodes.
 	Doubt string `json:"doubt,omitempty"`
 }
@@ -47,6 +49,7 @@ func (r Run) narrow(other Run) Run {
 		}
 	}
 	r.Reach = reach
+	r.Partly = slices.DeleteFunc(slices.Clone(r.Partly), func(s string) bool { return !slices.Contains(other.Partly, s) })
 	r.Doubt = other.Doubt
 	return r
 }
@@ -113,6 +116,9 @@ func (b Book) Cell(node, secret string, places []string) Cell {
 		strength, reached := run.Reach[node]
 		if !carried || !reached || !b.InScope(node, secret) {
 			continue
+		}
+		if slices.Contains(run.Partly, secret) {
+			strength = Attempted
 		}
 		cell = append(cell, Claim{Run: run.ID, Place: run.Place, Versions: versions, Strength: strength, Span: run.Span})
 		places = append(places, run.Place)
