@@ -1,0 +1,21 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of the kinds in this package.
+var GroupVersion = schema.GroupVersion{Group: "dataplane.openstack.org", Version: "v1beta1"}
+
+// AddToScheme adds the kinds in this package to a scheme.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion,
+		&OpenStackDataPlaneNodeSet{}, &OpenStackDataPlaneNodeSetList{},
+		&OpenStackDataPlaneDeployment{}, &OpenStackDataPlaneDeploymentList{},
+		&OpenStackDataPlaneService{}, &OpenStackDataPlaneServiceList{},
+	)
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}
