@@ -59,8 +59,8 @@ type Findings struct {
 	Missing []string
 }
 
-// Judge sets the four conditions from the other fields of the status. A condition that keeps its status keeps its
-// time of transition; the others get now.
+// Judge completes a status: it sets the four conditions from the other fields, sorts the lists and cuts them to what
+// the schema allows. A condition that keeps its status keeps its time of transition; the others get now.
 func (s *SecretRolloutStatus) Judge(findings Findings, now metav1.Time) {
 	updated, degraded, settled := s.updated(findings), s.degraded(findings), s.settled()
 	before := s.Conditions
@@ -74,6 +74,7 @@ func (s *SecretRolloutStatus) Judge(findings Findings, now metav1.Time) {
 			}
 		}
 	}
+	s.bound()
 }
 
 func (s *SecretRolloutStatus) updated(findings Findings) metav1.Condition {

@@ -176,9 +176,9 @@ const (
 	maxDeployments = 64
 )
 
-// Bound cuts every list to what the schema allows and sorts it, so that one overlong list cannot keep the true
+// bound cuts every list to what the schema allows and sorts it, so that one overlong list cannot keep the true
 // counts from being written.
-func (s *SecretRolloutStatus) Bound() {
+func (s *SecretRolloutStatus) bound() {
 	slices.SortFunc(s.Secrets, func(a, b SecretState) int {
 		return cmp.Or(isUpdated(a)-isUpdated(b), strings.Compare(a.Name, b.Name))
 	})
@@ -191,11 +191,16 @@ func (s *SecretRolloutStatus) Bound() {
 		})
 		s.Secrets[i].Versions = cut(versions, maxVersions)
 		for j := range s.Secrets[i].Versions {
-			s.Secrets[i].Versions[j].Identities = cut(s.Secrets[i].Versions[j].Identities, maxIdentities)
+			identities := &s.Secrets[i].Versions[j].Identities
+			*identities = cut(sortedSet(*identities), maxIdentities)
 		}
 	}
-	slices.Sort(s.UnsettledDeployments)
-	s.UnsettledDeployments = cut(s.UnsettledDeployments, maxDeployments)
+	s.UnsettledDeployments = cut(sortedSet(s.UnsettledDeployments), maxDeployments)
+}
+
+func sortedSet(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 func isUpdated(s SecretState) int {
