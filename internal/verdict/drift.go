@@ -17,6 +17,8 @@ type Wanted struct {
 	Nodes []string
 	// Secrets are the Secrets that the nodes are meant to receive.
 	Secrets map[string]WantedSecret
+	// Missing says, a sentence each, what is not known of what is wanted. Then nobody is surely updated.
+	Missing []string
 }
 
 // WantedSecret is what the cluster wants of one Secret.
@@ -57,16 +59,18 @@ type Drift struct {
 	// expected, and those of which some Secret may be in one of several versions.
 	TotalNodes, UpdatedNodes, DoubtfulNodes int
 	Secrets                                 map[string]SecretDrift
+	// Missing is what is not known of what is wanted.
+	Missing []string
 }
 
 // AllNodesUpdated tells whether every node is updated. No nodes or no Secrets prove nothing.
 func (d Drift) AllNodesUpdated() bool {
-	return d.TotalNodes > 0 && len(d.Secrets) > 0 && d.UpdatedNodes == d.TotalNodes
+	return d.TotalNodes > 0 && len(d.Secrets) > 0 && len(d.Missing) == 0 && d.UpdatedNodes == d.TotalNodes
 }
 
 // Judge compares the book with what is wanted. Previously is the Current of each Secret before now.
 func Judge(book ledger.Book, wanted Wanted, previously map[string]fleet.Version) Drift {
-	drift := Drift{TotalNodes: len(wanted.Nodes), Secrets: map[string]SecretDrift{}}
+	drift := Drift{TotalNodes: len(wanted.Nodes), Secrets: map[string]SecretDrift{}, Missing: wanted.Missing}
 	names := slices.Compact(slices.Sorted(slices.Values(wanted.Nodes)))
 	behind, doubtful := map[string]bool{}, map[string]bool{}
 	for secret, want := range wanted.Secrets {

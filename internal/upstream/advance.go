@@ -1,0 +1,75 @@
+package upstream
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rotation-operator/rotation-operator/internal/fleet"
+	"github.com/rotation-operator/rotation-operator/internal/ledger"
+	"github.com/rotation-operator/rotation-operator/internal/verdict"
+)
+
+// Memory is what is kept of a NodeSet between two looks at the world; it is what the store saves.
+type Memory struct {
+	Book ledger.Book
+	// Settled are the Deployments, UID and name, whose runs are all in the book.
+	Settled map[types.UID]string
+	// Current is, for each Secret, the version that every node had when all last had the same one.
+	Current map[string]fleet.Version
+}
+
+// NewMemory is what is known of a NodeSet that was never looked at.
+func NewMemory() *Memory {
+	return &Memory{Book: ledger.NewBook(), Settled: map[types.UID]string{}, Current: map[string]fleet.Version{}}
+}
+
+// Advance takes in the world as it is now and judges it. The world's own Settled is taken from the memory.
+func (m *Memory) Advance(w World) verdict.Drift {
+	w.Settled = m.Settled
+	origin := fleet.None // a node that joins later was not deployed through this NodeSet before
+	if len(m.Book.Nodes) == 0 {
+		origin = w.Origin()
+	}
+	m.Book.Enrol(w.Hosts(), origin)
+	maps.Copy(m.Book.Scope, w.Certs())
+	m.Book.Record(w.Runs())
+	wanted := w.Wanted(m.delivered())
+	for name := range wanted.Secrets {
+		m.Book.Secrets[name] = w.Secrets[name].History
+	}
+	for _, uid := range w.Touching() {
+		if w.Settles(uid) {
+			m.Settled[uid] = w.Deployments[uid].Name
+		}
+	}
+	m.forgetDeployments(w)
+	if w.Quiet() {
+		m.Book.Compact()
+	}
+	drift := verdict.Judge(m.Book, wanted, m.Current)
+	for name, state := range drift.Secrets {
+		m.Current[name] = state.Current
+	}
+	return drift
+}
+
+// delivered names the Secrets that runs of the book carried.
+func (m *Memory) delivered() []string {
+	names := map[string]bool{}
+	for _, run := range m.Book.Runs {
+		for name := range run.Carried {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// forgetDeployments drops settled Deployments that are gone with all their pods.
+func (m *Memory) forgetDeployments(w World) {
+	maps.DeleteFunc(m.Settled, func(uid types.UID, name string) bool {
+		podOf := func(pod Pod) bool { return pod.Object.Labels[LabelDeployment] == name }
+		return w.Deployments[uid] == nil && !slices.ContainsFunc(slices.Collect(maps.Values(w.Pods)), podOf)
+	})
+}

@@ -1,0 +1,207 @@
+package upstream
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
+	"github.com/rotation-operator/rotation-operator/internal/fleet"
+	"github.com/rotation-operator/rotation-operator/internal/verdict"
+)
+
+// World is everything that is judged at once for one NodeSet: objects of its namespace as they were last seen.
+type World struct {
+	NodeSet *dataplanev1.OpenStackDataPlaneNodeSet
+	// Deployments are those of the namespace, by UID. Of Services and Environments (ConfigMaps), by name, and of Jobs,
+	// by UID, there may be more than the NodeSet needs.
+	Deployments  map[types.UID]*dataplanev1.OpenStackDataPlaneDeployment
+	Services     map[string]*dataplanev1.OpenStackDataPlaneService
+	Jobs         map[types.UID]*batchv1.Job
+	Environments map[string]Environment
+	Pods         map[types.UID]Pod
+	Secrets      map[string]Secret
+	// Settled are the UIDs, each with its name, of Deployments whose runs are all in the book: their pods are not
+	// judged again, when other evidence may be gone.
+	Settled map[types.UID]string
+	// Margin is how long before a pod's creation a kubelet may still have served the older content of a Secret.
+	Margin time.Duration
+	// SharedRevisions says that revisions of Secrets and pods come from one counter (one etcd) and may be compared.
+	SharedRevisions bool
+}
+
+// Hosts gives the inventory host name of every node of the NodeSet. Two nodes may share one.
+func (w World) Hosts() []string {
+	hosts := make([]string, 0, len(w.NodeSet.Spec.Nodes))
+	for _, key := range slices.Sorted(maps.Keys(w.NodeSet.Spec.Nodes)) {
+		hosts = append(hosts, w.NodeSet.InventoryHost(key))
+	}
+	return hosts
+}
+
+// services gives the services that the NodeSet runs: of those that share an edpmServiceType only the first, as
+// openstack-operator does it. Missing names the ones that do not exist.
+func (w World) services() (running []*dataplanev1.OpenStackDataPlaneService, missing []string) {
+	seen := map[string]bool{}
+	for _, name := range w.NodeSet.Spec.Services {
+		service, ok := w.Services[name]
+		if !ok {
+			missing = append(missing, name)
+			continue
+		}
+		if place := placeOf(service); !seen[place] {
+			seen[place] = true
+			running = append(running, service)
+		}
+	}
+	return running, missing
+}
+
+// placeOf is where on a node the files of a service go.
+func placeOf(service *dataplanev1.OpenStackDataPlaneService) string {
+	if service.Spec.EDPMServiceType != "" {
+		return service.Spec.EDPMServiceType
+	}
+	return service.Name
+}
+
+// Wanted gives what the nodes are meant to receive: the Secrets that the NodeSet's services name as data sources
+// and the certificates made for its hosts. Also are Secrets that nodes have received otherwise.
+func (w World) Wanted(also []string) verdict.Wanted {
+	wanted := verdict.Wanted{Nodes: w.Hosts(), Secrets: map[string]verdict.WantedSecret{}}
+	running, missing := w.services()
+	for _, name := range missing {
+		wanted.Missing = append(wanted.Missing, fmt.Sprintf("OpenStackDataPlaneService %s does not exist", name))
+	}
+	for _, service := range running {
+		for _, source := range service.Spec.DataSources {
+			if source.ConfigMapRef != nil || source.SecretRef == nil {
+				continue // openstack-operator looks at configMapRef first
+			}
+			optional := source.SecretRef.Optional != nil && *source.SecretRef.Optional
+			if !optional || w.Secrets[source.SecretRef.Name].Exists() {
+				w.want(wanted, source.SecretRef.Name, placeOf(service))
+			}
+		}
+	}
+	for name := range w.Certs() {
+		for _, service := range running {
+			if service.Spec.AddCertMounts {
+				w.want(wanted, name, placeOf(service))
+			}
+		}
+	}
+	for _, name := range also {
+		if w.Secrets[name].Exists() {
+			w.want(wanted, name)
+		}
+	}
+	return wanted
+}
+
+func (w World) want(wanted verdict.Wanted, secret string, places ...string) {
+	entry := wanted.Secrets[secret]
+	entry.Expected = w.Secrets[secret].History.Current()
+	if w.Secrets[secret].Stale() {
+		entry.Expected = fleet.Unknown
+	}
+	for _, place := range places {
+		if !slices.Contains(entry.Places, place) {
+			entry.Places = append(entry.Places, place)
+		}
+	}
+	wanted.Secrets[secret] = entry
+}
+
+// Certs gives the Secrets with a certificate for one host of the NodeSet, each with that host's inventory name.
+func (w World) Certs() map[string]string {
+	certs := map[string]string{}
+	for name, secret := range w.Secrets {
+		if secret.Labels[labelCertNodeSet] != w.NodeSet.Name || secret.Labels[labelCertService] == "" || secret.deleted {
+			continue
+		}
+		host, _, _ := strings.Cut(secret.Labels[labelCertHost], ".")
+		if host != "" && slices.Contains(w.Hosts(), host) {
+			certs[name] = host
+		}
+	}
+	return certs
+}
+
+// Reads names the Secrets whose content the judgement rests on and that the watch told of, or nobody read, since
+// the last live read.
+func (w World) Reads() []string {
+	names := map[string]bool{w.inventoryName(): true}
+	running, _ := w.services()
+	for _, service := range running {
+		for _, source := range service.Spec.DataSources {
+			if source.SecretRef != nil && source.ConfigMapRef == nil {
+				names[source.SecretRef.Name] = true
+			}
+		}
+	}
+	for name := range w.Certs() {
+		names[name] = true
+	}
+	for _, pod := range w.Pods {
+		if w.concerns(pod) {
+			for name := range mounts(pod.Object) {
+				names[name] = true
+			}
+		}
+	}
+	for name := range names {
+		if !w.Secrets[name].Stale() {
+			delete(names, name)
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (w World) inventoryName() string { return "dataplanenodeset-" + w.NodeSet.Name }
+
+// Origin is what the NodeSet's nodes held before anything that is known: nothing, or anything where the NodeSet
+// shows traces of deployments whose evidence is gone.
+func (w World) Origin() fleet.Version {
+	status := w.NodeSet.Status
+	byName := map[string]*dataplanev1.OpenStackDataPlaneDeployment{}
+	for _, deployment := range w.Deployments {
+		if slices.Contains(deployment.Spec.NodeSets, w.NodeSet.Name) && w.hasJobs(deployment.UID) {
+			byName[deployment.Name] = deployment
+		}
+	}
+	for name := range status.DeploymentStatuses {
+		if byName[name] == nil {
+			return fleet.Unknown
+		}
+	}
+	explains := func(told func(*dataplanev1.OpenStackDataPlaneDeployment) bool) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(byName)), told)
+	}
+	for secret, hash := range status.SecretHashes {
+		if !explains(func(d *dataplanev1.OpenStackDataPlaneDeployment) bool { return d.Status.SecretHashes[secret] == hash }) {
+			return fleet.Unknown
+		}
+	}
+	if hash := status.DeployedConfigHash; hash != "" &&
+		!explains(func(d *dataplanev1.OpenStackDataPlaneDeployment) bool {
+			return d.Status.NodeSetHashes[w.NodeSet.Name] == hash
+		}) {
+		return fleet.Unknown
+	}
+	return fleet.None
+}
+
+func (w World) hasJobs(deployment types.UID) bool {
+	for _, job := range w.Jobs {
+		if slices.ContainsFunc(job.OwnerReferences, ownedBy(deployment)) {
+			return true
+		}
+	}
+	return false
+}
