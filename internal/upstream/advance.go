@@ -3,6 +3,7 @@ package upstream
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,6 +19,8 @@ type Memory struct {
 	Settled map[types.UID]string
 	// Current is, for each Secret, the version that every node had when all last had the same one.
 	Current map[string]fleet.Version
+	// Lost says that there was a record before this one, which is gone: nodes may run anything.
+	Lost bool
 }
 
 // NewMemory is what is known of a NodeSet that was never looked at.
@@ -26,15 +29,19 @@ func NewMemory() *Memory {
 }
 
 // Advance takes in the world as it is now and judges it. The world's own Settled is taken from the memory.
-func (m *Memory) Advance(w World) verdict.Drift {
+func (m *Memory) Advance(w World, now time.Time) verdict.Drift {
 	w.Settled = m.Settled
 	origin := fleet.None // a node that joins later was not deployed through this NodeSet before
 	if len(m.Book.Nodes) == 0 {
 		origin = w.Origin()
+		if m.Lost {
+			origin = fleet.Unknown
+		}
 	}
 	m.Book.Enrol(w.Hosts(), origin)
 	maps.Copy(m.Book.Scope, w.Certs())
 	m.Book.Record(w.Runs())
+	m.Book.Record(w.Vanished(m.Book, now))
 	wanted := w.Wanted(m.delivered())
 	for name := range wanted.Secrets {
 		m.Book.Secrets[name] = w.Secrets[name].History
@@ -47,12 +54,27 @@ func (m *Memory) Advance(w World) verdict.Drift {
 	m.forgetDeployments(w)
 	if w.Quiet() {
 		m.Book.Compact()
+		m.trimHistories()
 	}
 	drift := verdict.Judge(m.Book, wanted, m.Current)
 	for name, state := range drift.Secrets {
 		m.Current[name] = state.Current
 	}
 	return drift
+}
+
+// trimHistories forgets versions that no run of the book may have carried.
+func (m *Memory) trimHistories() {
+	for name, history := range m.Book.Secrets {
+		m.Book.Secrets[name] = history.Trim(func(v fleet.Version) bool {
+			for _, run := range m.Book.Runs {
+				if run.Carried[name].Has(v) {
+					return true
+				}
+			}
+			return false
+		})
+	}
 }
 
 // delivered names the Secrets that runs of the book carried.

@@ -32,6 +32,8 @@ type Pod struct {
 	Mounted fleet.Instant
 	// Ended is not earlier than the end of the pod's containers, zero while they may be running.
 	Ended fleet.Instant
+	// Gone says that the pod was deleted.
+	Gone bool
 }
 
 // JobUID is the UID of the Job that owns the pod, empty where none does.
@@ -78,6 +80,7 @@ func (p Pod) observe(pod *corev1.Pod, began uint64, gone bool) Pod {
 			p.Ended = fleet.Instant{Time: now.Time.Add(ansibleTimeout)}
 		}
 	}
+	p.Gone = p.Gone || gone
 	p.Object = pod.DeepCopy()
 	p.Object.ManagedFields = nil
 	return p

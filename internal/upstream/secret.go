@@ -25,6 +25,11 @@ const (
 	labelCertHost    = "hostname"
 )
 
+// IsCertFor tells whether a Secret holds a certificate for a host of the NodeSet.
+func IsCertFor(secret metav1.Object, nodeSet string) bool {
+	return secret.GetLabels()[labelCertNodeSet] == nodeSet && secret.GetLabels()[labelCertService] != ""
+}
+
 // inventoryKey is the key of a NodeSet's inventory Secret.
 const inventoryKey = "inventory"
 

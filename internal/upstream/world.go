@@ -133,9 +133,29 @@ func (w World) Certs() map[string]string {
 	return certs
 }
 
-// Reads names the Secrets whose content the judgement rests on and that the watch told of, or nobody read, since
-// the last live read.
+// Reads names the Secrets of interest that the watch told of, or nobody read, since the last live read.
 func (w World) Reads() []string {
+	return slices.DeleteFunc(w.Interest(), func(name string) bool { return !w.Secrets[name].Stale() })
+}
+
+// EnvironmentsToRead names the ConfigMaps that pods which are judged take variables from.
+func (w World) EnvironmentsToRead() []string {
+	names := map[string]bool{}
+	for _, pod := range w.Pods {
+		if !w.concerns(pod) || w.isFrozen(pod) {
+			continue
+		}
+		for _, source := range ansibleContainer(pod.Object).EnvFrom {
+			if source.ConfigMapRef != nil {
+				names[source.ConfigMapRef.Name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Interest names the Secrets whose content the judgement rests on.
+func (w World) Interest() []string {
 	names := map[string]bool{w.inventoryName(): true}
 	running, _ := w.services()
 	for _, service := range running {
@@ -149,21 +169,19 @@ func (w World) Reads() []string {
 		names[name] = true
 	}
 	for _, pod := range w.Pods {
-		if w.concerns(pod) {
+		if w.concerns(pod) && !w.isFrozen(pod) {
 			for name := range mounts(pod.Object) {
 				names[name] = true
 			}
 		}
 	}
-	for name := range names {
-		if !w.Secrets[name].Stale() {
-			delete(names, name)
-		}
-	}
 	return slices.Sorted(maps.Keys(names))
 }
 
-func (w World) inventoryName() string { return "dataplanenodeset-" + w.NodeSet.Name }
+// InventoryPrefix and the NodeSet's name make the name of its inventory Secret.
+const InventoryPrefix = "dataplanenodeset-"
+
+func (w World) inventoryName() string { return InventoryPrefix + w.NodeSet.Name }
 
 // Origin is what the NodeSet's nodes held before anything that is known: nothing, or anything where the NodeSet
 // shows traces of deployments whose evidence is gone.

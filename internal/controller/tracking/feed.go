@@ -37,7 +37,10 @@ type feed struct {
 type sink interface {
 	seen(object client.Object, began uint64, gone bool)
 	listed(objects []client.Object, since uint64)
+	// caughtUp is called again and again once everything up to the position was brought.
 	caughtUp(position uint64)
+	// rewound says that the API server's revisions went back: it was restored from an older state.
+	rewound()
 }
 
 // retryAfter spaces attempts to list or watch that failed.
@@ -64,7 +67,11 @@ func (f *feed) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if f.position != 0 && f.position <= revision {
+	if f.position > revision {
+		f.position = 0
+		f.sink.rewound()
+	}
+	if f.position != 0 {
 		for _, object := range objects {
 			if upstream.Revision(object.GetResourceVersion()) <= f.position {
 				f.sink.seen(object, 0, false)

@@ -26,9 +26,10 @@ import (
 
 // Event is one line of a recording.
 type Event struct {
-	N      int             `json:"n"`
-	Type   string          `json:"type"`
-	Object json.RawMessage `json:"object"`
+	N        int             `json:"n"`
+	Received time.Time       `json:"received"`
+	Type     string          `json:"type"`
+	Object   json.RawMessage `json:"object"`
 }
 
 // Report is what stands after the last event, by the NodeSet's name (with its namespace where two have that name).
@@ -125,6 +126,7 @@ func (p *Player) Play(event Event) error {
 			jobs:        map[types.UID]*batchv1.Job{}, memories: map[types.UID]*upstream.Memory{}, drifts: map[types.UID]verdict.Drift{}}
 		p.namespaces[head.Namespace] = ns
 	}
+	p.now = event.Received
 	gone := event.Type == "DELETED"
 	var err error
 	switch head.Kind {
@@ -190,7 +192,7 @@ func (p *Player) judge(ns *namespace, nodeSet *dataplanev1.OpenStackDataPlaneNod
 	if ns.memories[nodeSet.UID] == nil {
 		ns.memories[nodeSet.UID] = upstream.NewMemory()
 	}
-	ns.drifts[nodeSet.UID] = ns.memories[nodeSet.UID].Advance(world)
+	ns.drifts[nodeSet.UID] = ns.memories[nodeSet.UID].Advance(world, p.now)
 }
 
 // Report says what stands now.

@@ -1,0 +1,64 @@
+package tracking
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
+)
+
+// EvidenceFinalizer keeps a Deployment, and with it its Jobs and pods, until what they tell is stored.
+const EvidenceFinalizer = "rotation.openstack.org/evidence"
+
+// ReconcileDeployment puts the finalizer on a Deployment at first sight and takes it off when every NodeSet that it
+// names has stored what it tells.
+func (t *Tracker) ReconcileDeployment(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	var deployment dataplanev1.OpenStackDataPlaneDeployment
+	if err := t.options.Client.Get(ctx, request.NamespacedName, &deployment); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	released, err := t.isReleased(ctx, &deployment)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	held := controllerutil.ContainsFinalizer(&deployment, EvidenceFinalizer)
+	before := deployment.DeepCopy()
+	switch {
+	case held && released:
+		controllerutil.RemoveFinalizer(&deployment, EvidenceFinalizer)
+	case !held && !released && deployment.DeletionTimestamp == nil:
+		controllerutil.AddFinalizer(&deployment, EvidenceFinalizer)
+	default:
+		return reconcile.Result{}, nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := t.options.Client.Patch(ctx, &deployment, patch, client.FieldOwner(FieldManager)); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(fmt.Errorf("finalizer of Deployment %s: %w", deployment.Name, err))
+	}
+	return reconcile.Result{}, nil
+}
+
+// isReleased tells whether no NodeSet has anything to learn from the Deployment: each has stored what it tells, or
+// does not exist.
+func (t *Tracker) isReleased(ctx context.Context, deployment *dataplanev1.OpenStackDataPlaneDeployment) (bool, error) {
+	for _, name := range deployment.Spec.NodeSets {
+		key := types.NamespacedName{Namespace: deployment.Namespace, Name: name}
+		t.mutex.Lock()
+		state := t.states[key]
+		stored := state != nil && state.released[deployment.UID]
+		t.mutex.Unlock()
+		if stored {
+			continue
+		}
+		if err := t.options.Client.Get(ctx, key, &dataplanev1.OpenStackDataPlaneNodeSet{}); !apierrors.IsNotFound(err) {
+			return false, err
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,328 @@
+package tracking
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
+	"github.com/rotation-operator/rotation-operator/internal/store"
+	"github.com/rotation-operator/rotation-operator/internal/trackmap"
+	"github.com/rotation-operator/rotation-operator/internal/upstream"
+	"github.com/rotation-operator/rotation-operator/internal/verdict"
+)
+
+// readAgain is how soon a Secret is read again whose read was ahead of the watch.
+const readAgain = 20 * time.Millisecond
+
+// ReconcileNodeSet brings the record of one NodeSet up to date: gather, judge, store, tell.
+func (t *Tracker) ReconcileNodeSet(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	select {
+	case <-t.ready:
+	case <-ctx.Done():
+		return reconcile.Result{}, ctx.Err()
+	}
+	var nodeSet dataplanev1.OpenStackDataPlaneNodeSet
+	if err := t.options.Client.Get(ctx, request.NamespacedName, &nodeSet); err != nil {
+		if apierrors.IsNotFound(err) {
+			t.forget(request.NamespacedName)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	state, err := t.stateOf(ctx, &nodeSet)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	world, err := t.gather(ctx, &nodeSet, state)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	ahead, err := t.readSecrets(ctx, &world)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	drift, err := t.judge(ctx, state, world)
+	if err != nil {
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+			t.forget(request.NamespacedName) // somebody else wrote: look again at what stands there
+			return reconcile.Result{RequeueAfter: readAgain}, nil
+		}
+		return reconcile.Result{}, err
+	}
+	t.release(state, world)
+	if err := t.tell(ctx, state, world, drift); err != nil {
+		return reconcile.Result{}, err
+	}
+	if ahead {
+		return reconcile.Result{RequeueAfter: readAgain}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+func (t *Tracker) forget(key types.NamespacedName) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	delete(t.states, key)
+}
+
+// stateOf gives what is known of the NodeSet, from the store the first time.
+func (t *Tracker) stateOf(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPlaneNodeSet) (*state, error) {
+	key := client.ObjectKeyFromObject(nodeSet)
+	t.mutex.Lock()
+	known := t.states[key]
+	t.mutex.Unlock()
+	if known != nil && known.uid == nodeSet.UID {
+		return known, nil
+	}
+	loaded, err := t.load(ctx, nodeSet)
+	if err != nil {
+		return nil, err
+	}
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.states[key] = loaded
+	for name, history := range loaded.memory.Book.Secrets {
+		t.journal(nodeSet.Namespace).Restore(name, history)
+		loaded.interest[name] = true
+	}
+	return loaded, nil
+}
+
+// load reads the store. What cannot be read is set aside and everything about the past is unknown; text of a newer
+// format is left alone, and nothing is judged.
+func (t *Tracker) load(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPlaneNodeSet) (*state, error) {
+	stored, err := t.store.Load(ctx, nodeSet)
+	if err != nil {
+		return nil, err
+	}
+	s := &state{uid: nodeSet.UID, memory: upstream.NewMemory(), stored: stored, interest: map[string]bool{}, released: map[types.UID]bool{}}
+	saved, current, err := trackmap.Decode(stored.Objects, string(nodeSet.UID))
+	switch {
+	case err == nil:
+		s.sequence = saved.Sequence
+		if t.lost {
+			s.memory.Lost = true
+			break
+		}
+		s.memory.Book, s.memory.Current = saved.Book, current
+		for _, entry := range saved.Settled {
+			uid, name, _ := strings.Cut(entry, "/")
+			s.memory.Settled[types.UID(uid)] = name
+			s.released[types.UID(uid)] = true
+		}
+	case errors.Is(err, trackmap.ErrAbsent):
+		// A NodeSet whose status we once wrote had a record: somebody deleted it.
+		s.memory.Lost = nodeSet.Status.SecretDeployment != nil
+	case store.IsLost(err):
+		log.FromContext(ctx).Error(err, "The stored record cannot be read; it is set aside and found out anew")
+		s.memory.Lost = !errors.Is(err, trackmap.ErrForeign)
+		if s.aside, err = t.store.SetAside(ctx, nodeSet, stored); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("NodeSet %s: %w", nodeSet.Name, err)
+	}
+	return s, nil
+}
+
+// gather collects the world as the NodeSet's judgement sees it.
+func (t *Tracker) gather(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPlaneNodeSet, s *state) (upstream.World, error) {
+	world := upstream.World{
+		NodeSet: nodeSet, Margin: t.options.Margin, Settled: s.memory.Settled,
+		Deployments:  map[types.UID]*dataplanev1.OpenStackDataPlaneDeployment{},
+		Services:     map[string]*dataplanev1.OpenStackDataPlaneService{},
+		Jobs:         map[types.UID]*batchv1.Job{},
+		Environments: map[string]upstream.Environment{},
+	}
+	var deployments dataplanev1.OpenStackDataPlaneDeploymentList
+	var services dataplanev1.OpenStackDataPlaneServiceList
+	var jobs batchv1.JobList
+	for _, list := range []client.ObjectList{&deployments, &services, &jobs} {
+		if err := t.options.Client.List(ctx, list, client.InNamespace(nodeSet.Namespace)); err != nil {
+			return world, fmt.Errorf("listing: %w", err)
+		}
+	}
+	for i := range deployments.Items {
+		world.Deployments[deployments.Items[i].UID] = &deployments.Items[i]
+	}
+	for i := range services.Items {
+		world.Services[services.Items[i].Name] = &services.Items[i]
+	}
+	for i := range jobs.Items {
+		if slices.Contains(nodeSetsOf(jobs.Items[i].Spec.Template.Spec.Volumes), nodeSet.Name) {
+			world.Jobs[jobs.Items[i].UID] = &jobs.Items[i]
+		}
+	}
+	t.view(&world)
+	t.mutex.Lock()
+	for _, name := range world.Interest() {
+		s.interest[name] = true
+	}
+	t.mutex.Unlock()
+	return world, t.readEnvironments(ctx, &world)
+}
+
+// view puts copies of the journal into the world, which nobody changes.
+func (t *Tracker) view(world *upstream.World) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	journal := t.journal(world.NodeSet.Namespace)
+	world.Pods, world.Secrets, world.SharedRevisions = maps.Clone(journal.Pods), maps.Clone(journal.Secrets), t.shared
+}
+
+// readEnvironments reads the ConfigMaps that unsettled runs take variables from.
+func (t *Tracker) readEnvironments(ctx context.Context, world *upstream.World) error {
+	for _, name := range world.EnvironmentsToRead() {
+		var cm corev1.ConfigMap
+		err := t.options.Live.Get(ctx, client.ObjectKey{Namespace: world.NodeSet.Namespace, Name: name}, &cm)
+		switch {
+		case err == nil:
+			world.Environments[name] = upstream.Environment{Data: cm.Data}
+		case apierrors.IsNotFound(err):
+			world.Environments[name] = upstream.Environment{}
+		case apierrors.IsForbidden(err):
+			world.Environments[name] = upstream.Environment{Err: err}
+		default:
+			return fmt.Errorf("reading ConfigMap %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// readSecrets reads, one by one, the Secrets whose content is not known as of now. Ahead tells that a read was ahead
+// of the watch, which has to tell what came before it first.
+func (t *Tracker) readSecrets(ctx context.Context, world *upstream.World) (ahead bool, err error) {
+	for _, name := range world.Reads() {
+		var secret corev1.Secret
+		err := t.options.Live.Get(ctx, client.ObjectKey{Namespace: world.NodeSet.Namespace, Name: name}, &secret)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return false, fmt.Errorf("reading Secret %s: %w", name, err)
+		}
+		t.mutex.Lock()
+		if err != nil {
+			t.journal(world.NodeSet.Namespace).SecretAbsent(name)
+		} else if !t.journal(world.NodeSet.Namespace).SecretRead(&secret) {
+			ahead = true
+		}
+		t.mutex.Unlock()
+	}
+	t.view(world)
+	return ahead, nil
+}
+
+// judge lets the pure rooms work and stores what they found, if anything changed.
+func (t *Tracker) judge(ctx context.Context, s *state, world upstream.World) (verdict.Drift, error) {
+	t.mutex.Lock()
+	position := t.position()
+	t.mutex.Unlock()
+	drift := s.memory.Advance(world, time.Now())
+	saved := trackmap.State{
+		NodeSetUID: string(s.uid), Sequence: s.sequence, Book: s.memory.Book, Settled: settledEntries(s.memory.Settled),
+		AsOf: position, Shards: shardsOf(s.stored),
+	}
+	unchanged, err := sameAsStored(saved, drift, s.stored)
+	if err != nil || unchanged {
+		return drift, err
+	}
+	saved.Sequence++
+	objects, err := trackmap.Encode(saved, drift)
+	if err != nil {
+		return drift, fmt.Errorf("NodeSet %s: %w", world.NodeSet.Name, err)
+	}
+	stored, err := t.store.Save(ctx, world.NodeSet, objects, s.stored)
+	s.stored = stored
+	if err != nil {
+		return drift, err
+	}
+	s.sequence = saved.Sequence
+	return drift, nil
+}
+
+func settledEntries(settled map[types.UID]string) []string {
+	var entries []string
+	for uid, name := range settled {
+		entries = append(entries, string(uid)+"/"+name)
+	}
+	slices.Sort(entries)
+	return entries
+}
+
+func shardsOf(stored store.Stored) map[string]string {
+	shards, err := trackmap.Shards(stored.Objects[""])
+	if err != nil {
+		return nil
+	}
+	return shards
+}
+
+// sameAsStored tells whether the text would say what is stored already, up to how far the watches are.
+func sameAsStored(s trackmap.State, drift verdict.Drift, stored store.Stored) (bool, error) {
+	if stored.Version() == "" {
+		return false, nil
+	}
+	asOf, err := trackmap.Position(stored.Objects[""])
+	if err != nil {
+		return false, nil
+	}
+	s.AsOf = asOf
+	objects, err := trackmap.Encode(s, drift)
+	if err != nil {
+		return false, err
+	}
+	return maps.EqualFunc(objects, stored.Objects, maps.Equal), nil
+}
+
+// release lets go of the Deployments whose evidence is stored.
+func (t *Tracker) release(s *state, world upstream.World) {
+	for _, uid := range world.Touching() {
+		deployment := world.Deployments[uid]
+		_, settled := s.memory.Settled[uid]
+		if !settled && deployment.DeletionTimestamp == nil {
+			continue
+		}
+		t.mutex.Lock()
+		known := s.released[uid]
+		s.released[uid] = true
+		t.mutex.Unlock()
+		if !known {
+			t.settled <- event.TypedGenericEvent[*dataplanev1.OpenStackDataPlaneDeployment]{Object: deployment}
+		}
+	}
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	maps.DeleteFunc(s.released, func(uid types.UID, _ bool) bool { return world.Deployments[uid] == nil })
+	t.journal(world.NodeSet.Namespace).ForgetPods(func(pod upstream.Pod) bool { return t.isRecorded(pod, world) })
+}
+
+// isRecorded notes that the NodeSet's book has what there is to know of a pod that is gone, and tells whether the
+// books of all NodeSets that it worked for have. The mutex is held.
+func (t *Tracker) isRecorded(pod upstream.Pod, world upstream.World) bool {
+	if !pod.Gone || world.Pods[pod.Object.UID].Ended != pod.Ended {
+		return false
+	}
+	uid := pod.Object.UID
+	if t.recorded[uid] == nil {
+		t.recorded[uid] = map[string]bool{}
+	}
+	t.recorded[uid][world.NodeSet.Name] = true
+	for _, name := range nodeSetsOf(pod.Object.Spec.Volumes) {
+		if t.states[types.NamespacedName{Namespace: world.NodeSet.Namespace, Name: name}] != nil && !t.recorded[uid][name] {
+			return false
+		}
+	}
+	delete(t.recorded, uid)
+	return true
+}

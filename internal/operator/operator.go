@@ -1,0 +1,106 @@
+// Package operator wires the controllers, the API server and the process together.
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
+	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
+	"github.com/rotation-operator/rotation-operator/internal/controller/tracking"
+	"github.com/rotation-operator/rotation-operator/internal/upstream"
+)
+
+// Options are what the operator is started with.
+type Options struct {
+	// Namespaces are those to look at; none means all.
+	Namespaces []string
+	// Margin is how long before a pod's creation a kubelet may still have served the older content of a Secret.
+	Margin time.Duration
+	// MetricsAddress and HealthAddress are where metrics and probes are served; "0" serves none.
+	MetricsAddress, HealthAddress string
+	// LeaderElection lets only one of several processes work; its Lease lives in LeaderElectionNamespace.
+	LeaderElection          bool
+	LeaderElectionNamespace string
+}
+
+// Scheme knows the kinds that the operator reads and writes.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, dataplanev1.AddToScheme, rotationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("building the scheme: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+// Run works until the context ends.
+func Run(ctx context.Context, config *rest.Config, options Options) error {
+	scheme, err := Scheme()
+	if err != nil {
+		return err
+	}
+	manager, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Cache: cacheOptions(options),
+		Metrics:                metricsserver.Options{BindAddress: options.MetricsAddress},
+		HealthProbeBindAddress: options.HealthAddress,
+		LeaderElection:         options.LeaderElection, LeaderElectionID: "rotation-operator.rotation.openstack.org",
+		LeaderElectionNamespace: options.LeaderElectionNamespace,
+	})
+	if err != nil {
+		return fmt.Errorf("starting: %w", err)
+	}
+	watcher, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: manager.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("starting: %w", err)
+	}
+	tracker := tracking.NewTracker(tracking.Options{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Watch: watcher, Namespaces: options.Namespaces, Margin: options.Margin,
+	})
+	if err := tracker.SetupWithManager(manager); err != nil {
+		return err
+	}
+	ready := func(*http.Request) error {
+		select {
+		case <-tracker.Ready():
+			return nil
+		default:
+			return errors.New("the watches have not caught up yet")
+		}
+	}
+	if err := errors.Join(manager.AddReadyzCheck("tracker", ready), manager.AddHealthzCheck("ping", func(*http.Request) error { return nil })); err != nil {
+		return fmt.Errorf("adding probes: %w", err)
+	}
+	return manager.Start(ctx)
+}
+
+// cacheOptions keep out of the cache what the operator has no use for. Pods and Secrets are never in it.
+func cacheOptions(options Options) cache.Options {
+	ansible := labels.SelectorFromSet(labels.Set{upstream.LabelApp: upstream.AppValue})
+	c := cache.Options{
+		ReaderFailOnMissingInformer: true,
+		DefaultTransform:            cache.TransformStripManagedFields(),
+		ByObject:                    map[client.Object]cache.ByObject{&batchv1.Job{}: {Label: ansible}},
+	}
+	if len(options.Namespaces) > 0 {
+		c.DefaultNamespaces = map[string]cache.Config{}
+		for _, namespace := range options.Namespaces {
+			c.DefaultNamespaces[namespace] = cache.Config{}
+		}
+	}
+	return c
+}
