@@ -22,8 +22,7 @@ type OpenStackDataPlaneDeployment struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is what is to run. It cannot be changed.
-	// +optional
-	Spec OpenStackDataPlaneDeploymentSpec `json:"spec,omitempty"`
+	Spec OpenStackDataPlaneDeploymentSpec `json:"spec"`
 	// status is how far it is.
 	// +optional
 	Status OpenStackDataPlaneDeploymentStatus `json:"status,omitempty"`
@@ -67,6 +66,7 @@ type OpenStackDataPlaneDeploymentSpec struct {
 	// ansibleExtraVars are variables that overrule all others, each any JSON value.
 	// +optional
 	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	AnsibleExtraVars map[string]json.RawMessage `json:"ansibleExtraVars,omitempty"`
 	// servicesOverride are the services to run instead of those of the NodeSets.

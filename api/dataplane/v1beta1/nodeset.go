@@ -24,8 +24,7 @@ type OpenStackDataPlaneNodeSet struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is what an administrator wants.
-	// +optional
-	Spec OpenStackDataPlaneNodeSetSpec `json:"spec,omitempty"`
+	Spec OpenStackDataPlaneNodeSetSpec `json:"spec"`
 	// status is what openstack-operator, and in secretDeployment rotation-operator, found.
 	// +optional
 	Status OpenStackDataPlaneNodeSetStatus `json:"status,omitempty"`
@@ -122,6 +121,7 @@ type AnsibleOpts struct {
 	// ansibleVars are variables, each any JSON value.
 	// +optional
 	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	AnsibleVars map[string]json.RawMessage `json:"ansibleVars,omitempty"`
 	// ansibleVarsFrom are ConfigMaps and Secrets whose keys become variables.

@@ -15,8 +15,7 @@ type OpenStackDataPlaneService struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is what runs.
-	// +optional
-	Spec OpenStackDataPlaneServiceSpec `json:"spec,omitempty"`
+	Spec OpenStackDataPlaneServiceSpec `json:"spec"`
 	// status is unused upstream.
 	// +optional
 	Status OpenStackDataPlaneServiceStatus `json:"status,omitempty"`
