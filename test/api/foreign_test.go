@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -142,15 +143,17 @@ func TestSecretDeployment(t *testing.T) {
 		u.SetGroupVersionKind(o.GroupVersionKind())
 		return c.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("rotation-operator"), client.ForceOwnership)
 	}
-	const half = `{totalNodes: 3, updatedNodes: 1, allNodesUpdated: false, configMapName: x, observedGeneration: 1, lastUpdateTime: "2026-02-23T12:00:00Z"}`
+	want := &dataplanev1.SecretDeploymentStatus{ConfigMapName: "x", TotalNodes: 3, UpdatedNodes: 1, ObservedGeneration: 1,
+		LastUpdateTime: metav1.NewTime(time.Date(2026, 2, 23, 12, 0, 0, 0, time.Local))}
+	text, err := json.Marshal(want)
+	must(t, err)
+	half := string(text)
 	must(t, apply(`status: {secretDeployment: `+half+`}`))
 
 	foreign := `{"status":{"secretHashes":{"nova-cell1-compute-config":"n5q","site-banner-secret":null},"conditions":[],"configHash":"n7q"}}`
 	must(t, c.patch(t, o, client.RawPatch(types.MergePatchType, []byte(foreign)), "status"))
 	after := c.get(t, o)
 	got := typed[dataplanev1.OpenStackDataPlaneNodeSet](t, after).Status.SecretDeployment
-	want := &dataplanev1.SecretDeploymentStatus{ConfigMapName: "x", TotalNodes: 3, UpdatedNodes: 1, ObservedGeneration: 1,
-		LastUpdateTime: metav1.Date(2026, 2, 23, 12, 0, 0, 0, got.LastUpdateTime.Location())}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("after a foreign patch (-want +got):\n%s", diff)
 	}

@@ -34,7 +34,7 @@ type OpenStackDataPlaneServiceList struct {
 // OpenStackDataPlaneServiceSpec says what runs and which files it takes along.
 //
 // +kubebuilder:pruning:PreserveUnknownFields
-// +kubebuilder:validation:XValidation:rule="self.?playbook.orValue('') != '' || self.?playbookContents.orValue('') != '' || self.?role.orValue('') != ''",message="a Service needs a playbook, playbookContents or a role"
+// +kubebuilder:validation:XValidation:rule=`self.?playbook.orValue("") != "" || self.?playbookContents.orValue("") != "" || self.?role.orValue("") != ""`,message="a Service needs a playbook, playbookContents or a role"
 type OpenStackDataPlaneServiceSpec struct {
 	// dataSources are ConfigMaps and Secrets whose keys become files in the run.
 	// +optional

@@ -62,6 +62,7 @@ type Findings struct {
 // Judge completes a status: it sets the four conditions from the other fields, sorts the lists and cuts them to what
 // the schema allows. A condition that keeps its status keeps its time of transition; the others get now.
 func (s *SecretRolloutStatus) Judge(findings Findings, now metav1.Time) {
+	s.UnsettledDeployments = sortedSet(s.UnsettledDeployments)
 	updated, degraded, settled := s.updated(findings), s.degraded(findings), s.settled()
 	before := s.Conditions
 	s.Conditions = []metav1.Condition{ready(updated, degraded, settled), updated, degraded, settled}
@@ -93,6 +94,7 @@ func (s *SecretRolloutStatus) updated(findings Findings) metav1.Condition {
 		for i, secret := range unknown {
 			names[i] = secret.Name
 		}
+		slices.Sort(names)
 		return condition(ConditionUpdated, metav1.ConditionUnknown, ReasonSecretUnknown,
 			"Missing or not readable in the cluster: "+some(names, ", "))
 	case s.AllNodesUpdated:
@@ -140,6 +142,10 @@ func ready(updated, degraded, settled metav1.Condition) metav1.Condition {
 }
 
 func condition(conditionType string, status metav1.ConditionStatus, reason Reason, message string) metav1.Condition {
+	const most = 1024
+	if len(message) > most {
+		message = strings.ToValidUTF8(message[:most], "") + "…"
+	}
 	return metav1.Condition{Type: conditionType, Status: status, Reason: string(reason), Message: message}
 }
 

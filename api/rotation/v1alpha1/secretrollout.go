@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -75,7 +76,7 @@ type SecretRolloutStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:MaxItems=128
 	Secrets []SecretState `json:"secrets,omitempty"`
 	// hostSecrets counts the Secrets that are made for one node each, such as certificates.
 	// +optional
@@ -134,7 +135,7 @@ type SecretState struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=hash
-	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:MaxItems=8
 	Versions []VersionState `json:"versions,omitempty"`
 	// driftSince is when the nodes and the cluster parted; absent while every node is updated.
 	// +optional
@@ -150,9 +151,9 @@ type VersionState struct {
 	Nodes int32 `json:"nodes"`
 	// identities are the names of the credentials inside.
 	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:items:MaxLength=253
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=128
 	Identities []string `json:"identities,omitempty"`
 }
 
@@ -168,16 +169,17 @@ type HostSecrets struct {
 	Updated int32 `json:"updated"`
 }
 
-// What the lists of a status can hold, as the schema says.
+// What a status can hold, as the schema says. All of it at once stays below the 1.5 MiB that etcd takes.
 const (
-	maxSecrets     = 256
-	maxVersions    = 32
-	maxIdentities  = 16
+	maxSecrets     = 128
+	maxVersions    = 8
+	maxIdentities  = 8
+	maxIdentity    = 128
 	maxDeployments = 64
 )
 
-// bound cuts every list to what the schema allows and sorts it, so that one overlong list cannot keep the true
-// counts from being written.
+// bound sorts the Secrets and cuts every list to what the schema allows, so that one overlong list cannot keep the
+// true counts from being written.
 func (s *SecretRolloutStatus) bound() {
 	slices.SortFunc(s.Secrets, func(a, b SecretState) int {
 		return cmp.Or(isUpdated(a)-isUpdated(b), strings.Compare(a.Name, b.Name))
@@ -191,11 +193,14 @@ func (s *SecretRolloutStatus) bound() {
 		})
 		s.Secrets[i].Versions = cut(versions, maxVersions)
 		for j := range s.Secrets[i].Versions {
-			identities := &s.Secrets[i].Versions[j].Identities
-			*identities = cut(sortedSet(*identities), maxIdentities)
+			version := &s.Secrets[i].Versions[j]
+			version.Identities = slices.DeleteFunc(version.Identities, func(identity string) bool {
+				return utf8.RuneCountInString(identity) > maxIdentity
+			})
+			version.Identities = cut(sortedSet(version.Identities), maxIdentities)
 		}
 	}
-	s.UnsettledDeployments = cut(sortedSet(s.UnsettledDeployments), maxDeployments)
+	s.UnsettledDeployments = cut(s.UnsettledDeployments, maxDeployments)
 }
 
 func sortedSet(list []string) []string {
