@@ -25,32 +25,48 @@ type Run struct {
 	Carried map[string]fleet.Versions `json:"carried"`
 	// Reach gives, for every node that the run may have touched, what it proves of that node.
 	Reach map[string]Strength `json:"reach"`
+	// Fixed says that the pod has mounted its Secrets and that everything written to them until then was known: what
+	// it carries and where it goes can only be known better from now on. Before, it may turn out to be more.
+	Fixed bool `json:"fixed,omitempty"`
 	// Partly lists the carried Secrets of which the pod mounted only some keys: of them it delivers no version.
 	Partly []string `json:"partly,omitempty"`
 	// Doubt says in one sentence why the run proves less than a delivery, where that holds for all its nodes.
 	Doubt string `json:"doubt,omitempty"`
 }
 
-// narrow joins what was found out twice about one run. Each time, the truth lay within the bounds.
-func (r Run) narrow(other Run) Run {
+// join puts together what was found out twice about one run. Once it is fixed, the truth lay within the bounds each
+// time, so that both together bound it; before that, neither need.
+func (r Run) join(other Run) Run {
 	r.Span = r.Span.Narrow(other.Span)
-	carried := maps.Clone(r.Carried)
-	for secret, versions := range other.Carried {
-		if have, ok := carried[secret]; ok {
-			versions = have.Narrow(versions)
+	carried, reach := maps.Clone(r.Carried), maps.Clone(r.Reach)
+	switch {
+	case r.Fixed && other.Fixed:
+		for secret, versions := range other.Carried {
+			if have, ok := carried[secret]; ok {
+				versions = have.Narrow(versions)
+			}
+			carried[secret] = versions
 		}
-		carried[secret] = versions
-	}
-	r.Carried = carried
-	reach := make(map[string]Strength, len(r.Reach))
-	for node, strength := range r.Reach {
-		if also, ok := other.Reach[node]; ok {
-			reach[node] = max(strength, also)
+		maps.DeleteFunc(reach, func(node string, _ Strength) bool { _, also := other.Reach[node]; return !also })
+		for node := range reach {
+			reach[node] = max(reach[node], other.Reach[node])
 		}
+		r.Partly = slices.DeleteFunc(slices.Clone(r.Partly), func(s string) bool { return !slices.Contains(other.Partly, s) })
+		r.Doubt = other.Doubt
+	case other.Fixed:
+		other.Span = r.Span
+		return other
+	case !r.Fixed:
+		for secret, versions := range other.Carried {
+			carried[secret] = carried[secret].Union(versions)
+		}
+		for node, strength := range other.Reach {
+			reach[node] = max(reach[node], strength)
+		}
+		r.Partly = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(r.Partly), other.Partly...))))
+		r.Doubt = other.Doubt
 	}
-	r.Reach = reach
-	r.Partly = slices.DeleteFunc(slices.Clone(r.Partly), func(s string) bool { return !slices.Contains(other.Partly, s) })
-	r.Doubt = other.Doubt
+	r.Carried, r.Reach = carried, reach
 	return r
 }
 
@@ -81,7 +97,7 @@ func NewBook() Book {
 func (b Book) Record(runs []Run) {
 	for _, run := range runs {
 		if have, ok := b.Runs[run.ID]; ok {
-			run = have.narrow(run)
+			run = have.join(run)
 		}
 		b.Runs[run.ID] = run
 	}

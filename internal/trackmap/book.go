@@ -43,6 +43,7 @@ type runEntry struct {
 	Attempt       int            `json:"attempt"`
 	Span          fleet.Span     `json:"span,omitzero"`
 	Carried       []carriedEntry `json:"carried"`
+	Fixed         bool           `json:"fixed,omitempty"`
 	// Partly are Secrets, folded.
 	Partly string `json:"partly,omitempty"`
 	// Reach has the nodes, folded, by the word for their strength.
@@ -149,7 +150,7 @@ func runEntryOf(id string, run ledger.Run, numbers map[string]map[fleet.Version]
 	}
 	entry := runEntry{
 		Deployment: run.Deployment, DeploymentUID: run.DeploymentUID, Service: run.Service, Place: run.Place,
-		Attempt: run.Attempt, Partly: Fold(run.Partly), Reach: map[string]string{}, Doubt: run.Doubt,
+		Attempt: run.Attempt, Fixed: run.Fixed, Partly: Fold(run.Partly), Reach: map[string]string{}, Doubt: run.Doubt,
 		Span: fleet.Span{Began: utc(run.Span.Began), Ended: utc(run.Span.Ended), Over: run.Span.Over},
 	}
 	reach := map[ledger.Strength][]string{}
@@ -201,7 +202,7 @@ func (e runEntry) run(id string, tables map[string][]fleet.Version) (ledger.Run,
 	run := ledger.Run{
 		ID: id, Deployment: e.Deployment, DeploymentUID: e.DeploymentUID, Service: e.Service, Place: e.Place,
 		Attempt: e.Attempt, Span: e.Span, Carried: map[string]fleet.Versions{}, Reach: map[string]ledger.Strength{},
-		Partly: partly, Doubt: e.Doubt,
+		Fixed: e.Fixed, Partly: partly, Doubt: e.Doubt,
 	}
 	for word, folded := range e.Reach {
 		strength, err := strengthOf(word)

@@ -17,6 +17,8 @@ type Journal struct {
 	Pods map[types.UID]Pod
 	// Secrets are all Secrets that a watch told of or that histories were restored for.
 	Secrets map[string]Secret
+	// turn counts what was taken down. It orders what was read live against what was seen before.
+	turn uint64
 }
 
 // NewJournal is an empty journal.
@@ -30,11 +32,12 @@ func (j *Journal) PodSeen(pod *corev1.Pod, began uint64, gone bool) {
 	if pod.Labels[LabelApp] != AppValue {
 		return
 	}
-	j.Pods[pod.UID] = j.Pods[pod.UID].observe(pod, began, gone)
+	j.turn++
+	j.Pods[pod.UID] = j.Pods[pod.UID].observe(pod, began, gone, j.turn)
 }
 
 // PodsListed adds a full list of pods, after a time in which no watch told of anything. Since is the revision up to
-// which everything had been told.
+// which everything had been told to this journal, 0 where it is new.
 func (j *Journal) PodsListed(pods []corev1.Pod, since uint64) {
 	listed := map[types.UID]bool{}
 	for i := range pods {
@@ -47,7 +50,8 @@ func (j *Journal) PodsListed(pods []corev1.Pod, since uint64) {
 	}
 	for uid, pod := range j.Pods {
 		if !listed[uid] && !pod.Over() {
-			j.Pods[uid] = pod.observe(pod.Object, 0, true)
+			j.turn++
+			j.Pods[uid] = pod.observe(pod.Object, 0, true, j.turn)
 		}
 	}
 }
@@ -88,10 +92,17 @@ func (j *Journal) SecretsListed(list []metav1.Object) {
 	}
 }
 
+// Turn is to be taken before a live read begins and handed in with it: the read knows of all that was written before
+// anything was seen at an earlier turn.
+func (j *Journal) Turn() uint64 {
+	j.turn++
+	return j.turn
+}
+
 // SecretRead adds a live read. It answers false while the read is ahead of the watch: then the watch has something
 // to tell first, and the read is to be repeated after that.
-func (j *Journal) SecretRead(secret *corev1.Secret) bool {
-	have, ok := j.Secrets[secret.Name].read(secret)
+func (j *Journal) SecretRead(secret *corev1.Secret, turn uint64) bool {
+	have, ok := j.Secrets[secret.Name].read(secret, turn)
 	if ok {
 		j.Secrets[secret.Name] = have
 	}
@@ -99,8 +110,8 @@ func (j *Journal) SecretRead(secret *corev1.Secret) bool {
 }
 
 // SecretAbsent adds the finding of a live read that there is no such Secret.
-func (j *Journal) SecretAbsent(name string) {
-	j.Secrets[name] = j.Secrets[name].absent()
+func (j *Journal) SecretAbsent(name string, turn uint64) {
+	j.Secrets[name] = j.Secrets[name].absent(turn)
 }
 
 // Restore puts a stored history back, where none or a shorter one is known.

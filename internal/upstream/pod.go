@@ -32,6 +32,8 @@ type Pod struct {
 	Mounted fleet.Instant
 	// Ended is not earlier than the end of the pod's containers, zero while they may be running.
 	Ended fleet.Instant
+	// seen is the journal's turn at which the pod was first seen with its containers started.
+	seen uint64
 	// Gone says that the pod was deleted.
 	Gone bool
 }
@@ -66,11 +68,11 @@ const ansibleTimeout = time.Hour
 
 // observe adds one sight of the pod. Began is the revision at or before which the pod surely did not exist yet, or
 // the one of its creation; gone says that the pod has just been deleted.
-func (p Pod) observe(pod *corev1.Pod, began uint64, gone bool) Pod {
+func (p Pod) observe(pod *corev1.Pod, began uint64, gone bool, turn uint64) Pod {
 	now := fleet.Instant{Revision: Revision(pod.ResourceVersion), Time: lastWrite(pod)}
 	p.Created = p.Created.Later(fleet.Instant{Revision: began, Time: pod.CreationTimestamp.Time})
 	if p.Mounted.IsZero() && hasStarted(pod) {
-		p.Mounted = now
+		p.Mounted, p.seen = now, turn
 	}
 	if p.Ended.IsZero() {
 		switch {

@@ -77,6 +77,7 @@ func (w World) run(pod Pod) ledger.Run {
 		run.DeploymentUID = string(deployment.UID)
 	}
 	run.Carried, run.Partly = w.carried(pod)
+	run.Fixed = w.isFixed(pod)
 	selection := w.selection(pod)
 	recap, doubt := w.doubt(pod, job, deployment, selection)
 	run.Doubt, run.Reach = doubt, map[string]ledger.Strength{}
@@ -95,6 +96,17 @@ func (w World) run(pod Pod) ledger.Run {
 	return run
 }
 
+// isFixed tells whether the pod has mounted its Secrets and all that they held until then is known. A pod that never
+// started has mounted nothing.
+func (w World) isFixed(pod Pod) bool {
+	for name := range mounts(pod.Object) {
+		if !w.Secrets[name].knownSince(pod) {
+			return pod.Over() && pod.Mounted.IsZero()
+		}
+	}
+	return true
+}
+
 // doubt goes through what must hold before any host counts as delivered; empty says that all does.
 func (w World) doubt(pod Pod, job *batchv1.Job, deployment *dataplanev1.OpenStackDataPlaneDeployment, selection hostpattern.Selection) (summary, string) {
 	container := ansibleContainer(pod.Object)
@@ -105,6 +117,7 @@ func (w World) doubt(pod Pod, job *batchv1.Job, deployment *dataplanev1.OpenStac
 		fails  bool
 		reason string
 	}{
+		{!w.isFixed(pod), "what the pod mounted is not known yet"},
 		{!pod.Over(), "the run goes on"},
 		{!pod.Succeeded(), "the run did not end well"},
 		{job == nil || deployment == nil, "no Job of a Deployment owns the pod"},

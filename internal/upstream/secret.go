@@ -50,6 +50,8 @@ type Secret struct {
 	Contents map[fleet.Version]Content
 	// Labels are those of the last sight.
 	Labels map[string]string
+	// confirmed is the turn of the last live read that found it as History ends.
+	confirmed uint64
 	// announced are revisions that a watch told of and nobody has read yet.
 	announced []uint64
 	// gap says that something may have been written that no watch told of.
@@ -76,7 +78,7 @@ func (s Secret) announce(meta metav1.Object, deleted bool) Secret {
 }
 
 // read adds a live read. It is refused (false) while it is ahead of the watch, which then has more to tell.
-func (s Secret) read(secret *corev1.Secret) (Secret, bool) {
+func (s Secret) read(secret *corev1.Secret, turn uint64) (Secret, bool) {
 	revision := Revision(secret.ResourceVersion)
 	known := string(secret.UID) == s.History.UID && revision == s.History.Revision
 	if !known && !s.gap && !slices.Contains(s.announced, revision) {
@@ -96,11 +98,12 @@ func (s Secret) read(secret *corev1.Secret) (Secret, bool) {
 	s.Labels = secret.Labels
 	s.announced = slices.DeleteFunc(slices.Clone(s.announced), func(r uint64) bool { return r <= revision })
 	s.gap, s.deleted = false, len(s.announced) > 0 && s.deleted
+	s.confirmed = max(s.confirmed, turn)
 	return s, true
 }
 
 // absent adds the finding that a live read found no such Secret.
-func (s Secret) absent() Secret {
+func (s Secret) absent(turn uint64) Secret {
 	revision := s.History.Revision
 	for _, announced := range s.announced {
 		revision = max(revision, announced)
@@ -111,7 +114,14 @@ func (s Secret) absent() Secret {
 		s.History.Held = []ledger.Held{{Version: fleet.Unknown}}
 	}
 	s.announced, s.gap = nil, false
+	s.confirmed = max(s.confirmed, turn)
 	return s
+}
+
+// knownSince tells whether a live read after the pod was seen with its containers started has confirmed what the
+// Secret held until then.
+func (s Secret) knownSince(pod Pod) bool {
+	return !pod.Mounted.IsZero() && !s.Stale() && s.confirmed > pod.seen
 }
 
 // dataWritten is when the content was last written: the latest time of the managers that own data. Where no

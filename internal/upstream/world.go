@@ -133,9 +133,22 @@ func (w World) Certs() map[string]string {
 	return certs
 }
 
-// Reads names the Secrets of interest that the watch told of, or nobody read, since the last live read.
+// Reads names the Secrets to read live: those of interest that were never read, those that the watch told of since
+// the last read, and those that a pod has mounted since.
 func (w World) Reads() []string {
-	return slices.DeleteFunc(w.Interest(), func(name string) bool { return !w.Secrets[name].Stale() })
+	names := map[string]bool{}
+	for _, name := range w.Interest() {
+		names[name] = w.Secrets[name].Stale()
+	}
+	for _, pod := range w.Pods {
+		if w.concerns(pod) && !w.isFrozen(pod) && !pod.Mounted.IsZero() {
+			for name := range mounts(pod.Object) {
+				names[name] = names[name] || !w.Secrets[name].knownSince(pod)
+			}
+		}
+	}
+	maps.DeleteFunc(names, func(_ string, read bool) bool { return !read })
+	return slices.Sorted(maps.Keys(names))
 }
 
 // EnvironmentsToRead names the ConfigMaps that pods which are judged take variables from.

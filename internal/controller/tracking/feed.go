@@ -31,11 +31,15 @@ type feed struct {
 	sink sink
 	// position is the revision up to which everything was brought, 0 for none.
 	position uint64
+	// complete says that this process was told of everything that there was at the position.
+	complete bool
 }
 
 // sink is where a feed's objects go. Began is the revision of the object's creation for an event of just that.
 type sink interface {
 	seen(object client.Object, began uint64, gone bool)
+	// listed brings all objects there are, after a time in which no watch told of anything. Since is the revision up
+	// to which everything had been brought, 0 where nothing had.
 	listed(objects []client.Object, since uint64)
 	// caughtUp is called again and again once everything up to the position was brought.
 	caughtUp(position uint64)
@@ -82,7 +86,12 @@ func (f *feed) once(ctx context.Context) error {
 			return err
 		}
 	}
-	f.sink.listed(objects, f.position)
+	since := uint64(0)
+	if f.complete {
+		since = f.position
+	}
+	f.sink.listed(objects, since)
+	f.complete = true
 	f.advance(revision)
 	_, err = f.watch(ctx, revision, nil)
 	return err
@@ -126,6 +135,7 @@ func (f *feed) watch(ctx context.Context, from uint64, awaited map[string]uint64
 	}
 	defer watcher.Stop()
 	if len(awaited) == 0 {
+		f.complete = true
 		f.sink.caughtUp(from)
 	}
 	for event := range watcher.ResultChan() {
@@ -150,6 +160,7 @@ func (f *feed) watch(ctx context.Context, from uint64, awaited map[string]uint64
 			delete(awaited, string(object.GetUID()))
 		}
 		if len(awaited) == 0 {
+			f.complete = true
 			f.sink.caughtUp(revision)
 		}
 	}

@@ -206,6 +206,9 @@ func (t *Tracker) readEnvironments(ctx context.Context, world *upstream.World) e
 // of the watch, which has to tell what came before it first.
 func (t *Tracker) readSecrets(ctx context.Context, world *upstream.World) (ahead bool, err error) {
 	for _, name := range world.Reads() {
+		t.mutex.Lock()
+		turn := t.journal(world.NodeSet.Namespace).Turn()
+		t.mutex.Unlock()
 		var secret corev1.Secret
 		err := t.options.Live.Get(ctx, client.ObjectKey{Namespace: world.NodeSet.Namespace, Name: name}, &secret)
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -213,8 +216,8 @@ func (t *Tracker) readSecrets(ctx context.Context, world *upstream.World) (ahead
 		}
 		t.mutex.Lock()
 		if err != nil {
-			t.journal(world.NodeSet.Namespace).SecretAbsent(name)
-		} else if !t.journal(world.NodeSet.Namespace).SecretRead(&secret) {
+			t.journal(world.NodeSet.Namespace).SecretAbsent(name, turn)
+		} else if !t.journal(world.NodeSet.Namespace).SecretRead(&secret, turn) {
 			ahead = true
 		}
 		t.mutex.Unlock()

@@ -62,7 +62,9 @@ type Options struct {
 
 // Player holds the state of the cluster and the books as of the events so far.
 type Player struct {
-	options    Options
+	options Options
+	// now is when the last event was received.
+	now        time.Time
 	namespaces map[string]*namespace
 }
 
@@ -72,6 +74,7 @@ type namespace struct {
 	deployments map[types.UID]*dataplanev1.OpenStackDataPlaneDeployment
 	services    map[string]*dataplanev1.OpenStackDataPlaneService
 	jobs        map[types.UID]*batchv1.Job
+	secrets     map[string]*corev1.Secret
 	memories    map[types.UID]*upstream.Memory
 	drifts      map[types.UID]verdict.Drift
 }
@@ -123,7 +126,7 @@ func (p *Player) Play(event Event) error {
 		ns = &namespace{journal: upstream.NewJournal(), nodeSets: map[string]*dataplanev1.OpenStackDataPlaneNodeSet{},
 			deployments: map[types.UID]*dataplanev1.OpenStackDataPlaneDeployment{},
 			services:    map[string]*dataplanev1.OpenStackDataPlaneService{},
-			jobs:        map[types.UID]*batchv1.Job{}, memories: map[types.UID]*upstream.Memory{}, drifts: map[types.UID]verdict.Drift{}}
+			jobs:        map[types.UID]*batchv1.Job{}, secrets: map[string]*corev1.Secret{}, memories: map[types.UID]*upstream.Memory{}, drifts: map[types.UID]verdict.Drift{}}
 		p.namespaces[head.Namespace] = ns
 	}
 	p.now = event.Received
@@ -141,10 +144,11 @@ func (p *Player) Play(event Event) error {
 	case "Secret":
 		err = decode(event.Object, func(secret *corev1.Secret) {
 			ns.journal.SecretWritten(secret, gone)
+			keep(ns.secrets, secret.Name, secret, gone)
 			if gone {
-				ns.journal.SecretAbsent(secret.Name)
+				ns.journal.SecretAbsent(secret.Name, ns.journal.Turn())
 			} else {
-				ns.journal.SecretRead(secret)
+				ns.journal.SecretRead(secret, ns.journal.Turn())
 			}
 		})
 	case "Job":
@@ -188,6 +192,13 @@ func (p *Player) judge(ns *namespace, nodeSet *dataplanev1.OpenStackDataPlaneNod
 	world := upstream.World{
 		NodeSet: nodeSet, Deployments: ns.deployments, Services: ns.services, Jobs: ns.jobs,
 		Pods: ns.journal.Pods, Secrets: ns.journal.Secrets, Margin: p.options.Margin, SharedRevisions: true,
+	}
+	for _, name := range world.Reads() {
+		if secret := ns.secrets[name]; secret != nil {
+			ns.journal.SecretRead(secret, ns.journal.Turn())
+		} else {
+			ns.journal.SecretAbsent(name, ns.journal.Turn())
+		}
 	}
 	if ns.memories[nodeSet.UID] == nil {
 		ns.memories[nodeSet.UID] = upstream.NewMemory()
