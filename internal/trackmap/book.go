@@ -10,8 +10,8 @@ import (
 	"github.com/rotation-operator/rotation-operator/internal/ledger"
 )
 
-// versionsEntry is one Secret under _versions. Its versions are numbered from 0, those of History.Held first, in
-// their order and without repetition, then those of Also; runs refer to them by these numbers.
+// versionsEntry is one Secret under _versions. Its versions are numbered from 0, those of History.Held first, then
+// those of Also; runs refer to them by these numbers.
 type versionsEntry struct {
 	// History is there if the book has one.
 	History *ledger.History `json:"history,omitempty"`
@@ -26,9 +26,7 @@ func (e versionsEntry) numbered() []fleet.Version {
 	var versions []fleet.Version
 	if e.History != nil {
 		for _, held := range e.History.Held {
-			if !slices.Contains(versions, held.Version) {
-				versions = append(versions, held.Version)
-			}
+			versions = append(versions, held.Version)
 		}
 	}
 	return append(versions, e.Also...)

@@ -48,43 +48,42 @@ func TestErrorsTellWhatIsWrong(t *testing.T) {
 		reseal bool
 		want   error
 	}{
-		"as it was":                    {func(trackmap.Objects) {}, false, nil},
-		"all gone":                     {func(o trackmap.Objects) { clear(o) }, false, trackmap.ErrAbsent},
-		"emptied":                      {func(o trackmap.Objects) { clear(o[""]) }, false, trackmap.ErrCorrupt},
-		"only a shard":                 {func(o trackmap.Objects) { o["-1"] = o[""]; delete(o, "") }, false, trackmap.ErrCorrupt},
-		"a shard left over":            {func(o trackmap.Objects) { o["-1"] = map[string]string{"x": "y"} }, false, nil},
-		"a newer format":               {replaced("_meta", `"format":1`, `"format":3,"hmac":"x"`), false, trackmap.ErrNewer},
-		"a format that never was":      {replaced("_meta", `"format":1`, `"format":0`), true, trackmap.ErrCorrupt},
-		"no JSON":                      {replaced("_meta", `}`, ``), false, trackmap.ErrCorrupt},
-		"an unknown field":             {replaced("_meta", `"format":1`, `"format":1,"new":1`), true, nil}, // Reseal leaves it out
-		"another NodeSet":              {replaced("_meta", `"uid"`, `"other"`), true, trackmap.ErrForeign},
-		"another sequence":             {replaced("_meta", `"sequence":1`, `"sequence":2`), false, trackmap.ErrCorrupt},
-		"a version edited":             {replaced(secret, string(user7), string(user8)), false, trackmap.ErrCorrupt},
-		"an unknown key":               {func(o trackmap.Objects) { o[""]["_new"] = "{}" }, true, trackmap.ErrCorrupt},
-		"no runs":                      {func(o trackmap.Objects) { delete(o[""], "_runs") }, true, trackmap.ErrCorrupt},
-		"no versions":                  {func(o trackmap.Objects) { delete(o[""], "_versions") }, true, trackmap.ErrCorrupt},
-		"no nodes":                     {func(o trackmap.Objects) { delete(o[""], "_nodes") }, true, trackmap.ErrCorrupt},
-		"fewer nodes":                  {replaced("_nodes", `compute-[0-1]`, `compute-0`), true, trackmap.ErrCorrupt},
-		"a node twice":                 {replaced("_nodes", `[{`, `[{"origin":"?","nodes":"compute-0"},{`), true, trackmap.ErrCorrupt},
-		"a node without origin":        {replaced("_nodes", `"origin":"none",`, ``), true, trackmap.ErrCorrupt},
-		"a node's unknown field":       {replaced("_nodes", `"origin"`, `"since":1,"origin"`), true, trackmap.ErrCorrupt},
-		"something behind the nodes":   {func(o trackmap.Objects) { o[""]["_nodes"] += " []" }, true, trackmap.ErrCorrupt},
-		"nodes that do not unfold":     {replaced("_nodes", `[0-1]`, `[1-0]`), true, trackmap.ErrCorrupt},
-		"reach that does not unfold":   {replaced("_runs", `[0-1]`, `[1-0]`), true, trackmap.ErrCorrupt},
-		"an unknown strength":          {replaced("_runs", `"Delivered"`, `"Certain"`), true, trackmap.ErrCorrupt},
-		"a node reached twice":         {replaced("_runs", `"Delivered":"compute-0"`, `"Attempted":"compute-0","Delivered":"compute-0"`), true, trackmap.ErrCorrupt},
-		"an unknown version":           {replaced("_runs", `"versions":[1]`, `"versions":[2]`), true, trackmap.ErrCorrupt},
-		"a negative version":           {replaced("_runs", `"versions":[1]`, `"versions":[-1]`), true, trackmap.ErrCorrupt},
-		"a Secret without versions":    {replaced("_runs", secret, "x"), true, trackmap.ErrCorrupt},
-		"a Secret carried twice":       {replaced("_runs", `"carried":[`, `"carried":[{"versions":[0],"secrets":"`+secret+`"},`), true, trackmap.ErrCorrupt},
-		"Secrets that do not unfold":   {replaced("_runs", secret, "x[1-0]"), true, trackmap.ErrCorrupt},
-		"partly that does not unfold":  {replaced("_runs", `"reach"`, `"partly":"x[","reach"`), true, trackmap.ErrCorrupt},
-		"a run's unknown field":        {replaced("_runs", `"reach"`, `"new":1,"reach"`), true, trackmap.ErrCorrupt},
-		"a history's unknown field":    {replaced("_versions", `"held"`, `"new":1,"held"`), true, trackmap.ErrCorrupt},
-		"a view's unknown field":       {replaced(secret, `"currentHash"`, `"new":1,"currentHash"`), true, trackmap.ErrCorrupt},
-		"runs that are none":           {func(o trackmap.Objects) { o[""]["_runs"] = "[]" }, true, trackmap.ErrCorrupt},
-		"versions that are none":       {func(o trackmap.Objects) { o[""]["_versions"] = "[]" }, true, trackmap.ErrCorrupt},
-		"shards and a view of its own": {replaced("_meta", `"nodes":2`, `"nodes":2,"shards":{"-1":""}`), true, trackmap.ErrCorrupt},
+		"as it was":                   {func(trackmap.Objects) {}, false, nil},
+		"all gone":                    {func(o trackmap.Objects) { clear(o) }, false, trackmap.ErrAbsent},
+		"emptied":                     {func(o trackmap.Objects) { clear(o[""]) }, false, trackmap.ErrCorrupt},
+		"only a shard":                {func(o trackmap.Objects) { o["-1"] = o[""]; delete(o, "") }, false, trackmap.ErrCorrupt},
+		"a shard left over":           {func(o trackmap.Objects) { o["-1"] = map[string]string{"x": "y"} }, false, nil},
+		"a newer format":              {replaced("_meta", `"format":1`, `"format":3,"hmac":"x"`), false, trackmap.ErrNewer},
+		"a format that never was":     {replaced("_meta", `"format":1`, `"format":0`), true, trackmap.ErrCorrupt},
+		"no JSON":                     {replaced("_meta", `}`, ``), false, trackmap.ErrCorrupt},
+		"an unknown field":            {replaced("_meta", `"format":1`, `"format":1,"new":1`), true, nil}, // Reseal leaves it out
+		"another NodeSet":             {replaced("_meta", `"uid"`, `"other"`), true, trackmap.ErrForeign},
+		"another sequence":            {replaced("_meta", `"sequence":1`, `"sequence":2`), false, trackmap.ErrCorrupt},
+		"a version edited":            {replaced(secret, string(user7), string(user8)), false, trackmap.ErrCorrupt},
+		"an unknown key":              {func(o trackmap.Objects) { o[""]["_new"] = "{}" }, true, trackmap.ErrCorrupt},
+		"no runs":                     {func(o trackmap.Objects) { delete(o[""], "_runs") }, true, trackmap.ErrCorrupt},
+		"no versions":                 {func(o trackmap.Objects) { delete(o[""], "_versions") }, true, trackmap.ErrCorrupt},
+		"no nodes":                    {func(o trackmap.Objects) { delete(o[""], "_nodes") }, true, trackmap.ErrCorrupt},
+		"fewer nodes":                 {replaced("_nodes", `compute-[0-1]`, `compute-0`), true, trackmap.ErrCorrupt},
+		"a node twice":                {replaced("_nodes", `[{`, `[{"origin":"?","nodes":"compute-0"},{`), true, trackmap.ErrCorrupt},
+		"a node without origin":       {replaced("_nodes", `"origin":"none",`, ``), true, trackmap.ErrCorrupt},
+		"a node's unknown field":      {replaced("_nodes", `"origin"`, `"since":1,"origin"`), true, trackmap.ErrCorrupt},
+		"something behind the nodes":  {func(o trackmap.Objects) { o[""]["_nodes"] += " []" }, true, trackmap.ErrCorrupt},
+		"nodes that do not unfold":    {replaced("_nodes", `[0-1]`, `[1-0]`), true, trackmap.ErrCorrupt},
+		"reach that does not unfold":  {replaced("_runs", `[0-1]`, `[1-0]`), true, trackmap.ErrCorrupt},
+		"an unknown strength":         {replaced("_runs", `"Delivered"`, `"Certain"`), true, trackmap.ErrCorrupt},
+		"a node reached twice":        {replaced("_runs", `"Delivered":"compute-0"`, `"Attempted":"compute-0","Delivered":"compute-0"`), true, trackmap.ErrCorrupt},
+		"an unknown version":          {replaced("_runs", `"versions":[1]`, `"versions":[2]`), true, trackmap.ErrCorrupt},
+		"a negative version":          {replaced("_runs", `"versions":[1]`, `"versions":[-1]`), true, trackmap.ErrCorrupt},
+		"a Secret without versions":   {replaced("_runs", secret, "x"), true, trackmap.ErrCorrupt},
+		"a Secret carried twice":      {replaced("_runs", `"carried":[`, `"carried":[{"versions":[0],"secrets":"`+secret+`"},`), true, trackmap.ErrCorrupt},
+		"Secrets that do not unfold":  {replaced("_runs", secret, "x[1-0]"), true, trackmap.ErrCorrupt},
+		"partly that does not unfold": {replaced("_runs", `"reach"`, `"partly":"x[","reach"`), true, trackmap.ErrCorrupt},
+		"a run's unknown field":       {replaced("_runs", `"reach"`, `"new":1,"reach"`), true, trackmap.ErrCorrupt},
+		"a history's unknown field":   {replaced("_versions", `"held"`, `"new":1,"held"`), true, trackmap.ErrCorrupt},
+		"a view's unknown field":      {replaced(secret, `"currentHash"`, `"new":1,"currentHash"`), true, trackmap.ErrCorrupt},
+		"runs that are none":          {func(o trackmap.Objects) { o[""]["_runs"] = "[]" }, true, trackmap.ErrCorrupt},
+		"versions that are none":      {func(o trackmap.Objects) { o[""]["_versions"] = "[]" }, true, trackmap.ErrCorrupt},
 	} {
 		objects := rotated(t)
 		tc.damage(objects)
@@ -95,6 +94,30 @@ func TestErrorsTellWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: error %v, want %v", name, err, tc.want)
 		} else if err != nil && (state.NodeSetUID != "" || current != nil) {
 			t.Errorf("%s: an error and a state", name)
+		}
+	}
+}
+
+// TestShardsThatDoNotBelongTogether: text in shards has its own ways to be wrong.
+func TestShardsThatDoNotBelongTogether(t *testing.T) {
+	state, _, err := trackmap.Decode(rotated(t), "uid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := trackmap.EncodeWithin(state, verdict.Drift{}, 0, 1100, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, damage := range map[string]func(trackmap.Objects){
+		`shard "-1" is missing`:          func(o trackmap.Objects) { delete(o, "-1") },
+		`shard "-1" is not the one`:      func(o trackmap.Objects) { o["-1"] = o["-2"] },
+		`there are shards, and yet keys`: func(o trackmap.Objects) { o[""]["x"] = "{}"; trackmap.Reseal(o) },
+		`occurs twice`:                   func(o trackmap.Objects) { o["-2"]["_runs"] = o["-1"]["_runs"]; trackmap.Reseal(o) },
+	} {
+		damaged := clone(objects)
+		damage(damaged)
+		if _, _, err := trackmap.Decode(damaged, "uid"); !errors.Is(err, trackmap.ErrCorrupt) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
 		}
 	}
 }

@@ -29,45 +29,44 @@ func (e entries) data() map[string]string {
 }
 
 // maxShards bounds the number of shards that are tried.
-const maxShards = 1 << 12
+const maxShards = 1 << 10
 
-// split spreads the entries over as few shards as keep to the limit, a power of two, so that more of them halve some
-// and move nothing else. An entry's shard follows from its Secret's name or its run's ID alone. What one name takes
-// is never parted, even if that alone is more than the limit.
-func (e entries) split(limit int) []map[string]string {
-	for count := 2; ; count *= 2 {
-		shards := map[int]entries{}
-		for kind, texts := range e.kinds() {
-			for name, text := range texts {
-				i := bucket(name, count)
-				if _, ok := shards[i]; !ok {
-					shards[i] = newEntries()
-				}
-				shards[i].kinds()[kind][name] = text
+// split spreads the entries over as few shards as keep to the first limit that can be kept to; their number is a power
+// of two, so that more of them part some and move nothing else. An entry's shard follows from its Secret's name or its
+// run's ID alone. Where no limit can be kept to, the result is too large.
+func (e entries) split(limits ...int) []map[string]string {
+	var shards []map[string]string
+	for _, limit := range limits {
+		for count := 2; count <= maxShards; count *= 2 {
+			shards = e.spread(count)
+			if !slices.ContainsFunc(shards, func(data map[string]string) bool { return size(data) > limit }) {
+				return shards
 			}
 		}
-		var all []map[string]string
-		fits := true
-		for _, i := range slices.Sorted(maps.Keys(shards)) {
-			data := shards[i].data()
-			fits = fits && (size(data) <= limit || shards[i].isOfOneName())
-			all = append(all, data)
-		}
-		if fits || count == maxShards {
-			return all
+	}
+	return shards
+}
+
+// spread lays the entries out in that many shards, without those that would be empty.
+func (e entries) spread(count int) []map[string]string {
+	shards := map[int]entries{}
+	for kind, texts := range e.kinds() {
+		for name, text := range texts {
+			i := bucket(name, count)
+			if _, ok := shards[i]; !ok {
+				shards[i] = newEntries()
+			}
+			shards[i].kinds()[kind][name] = text
 		}
 	}
+	var all []map[string]string
+	for _, i := range slices.Sorted(maps.Keys(shards)) {
+		all = append(all, shards[i].data())
+	}
+	return all
 }
 
 func (e entries) isEmpty() bool { return len(e.views)+len(e.versions)+len(e.runs) == 0 }
-
-func (e entries) isOfOneName() bool {
-	names := map[string]string{}
-	for _, texts := range e.kinds() {
-		maps.Copy(names, texts)
-	}
-	return len(names) == 1
-}
 
 func bucket(name string, count int) int {
 	sum := fnv.New64a()

@@ -206,7 +206,7 @@ func TestGroupsAndShards(t *testing.T) {
 		"compute-0": ledger.Delivered, "compute-1": ledger.Delivered, "compute-2": ledger.Attempted,
 	})
 	drift := verdict.Judge(s.state.Book, s.wanted, s.current)
-	for name, limit := range map[string]int{"grouped": 1 << 20, "sharded": 600} {
+	for name, limit := range map[string]int{"grouped": 1 << 20, "sharded": 1200} {
 		objects, err := trackmap.EncodeWithin(s.state, drift, 0, limit, 1<<20)
 		if err != nil {
 			t.Fatal(err)

@@ -190,6 +190,58 @@ func TestOneChangeTouchesOneShard(t *testing.T) {
 	}
 }
 
+// TestLimits: text changes its layout exactly where it would exceed a limit.
+func TestLimits(t *testing.T) {
+	l := newLarge(numbered("edpm-compute-%d", 20), numbered("secret-%d", 20), 1, uniform, everyHost)
+	plain, err := trackmap.Encode(l.state, l.drift)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := sizeOf(plain[""])
+	for name, tc := range map[string]struct {
+		plain, object     int
+		isPlain, isSingle bool
+	}{
+		"all of it fits":              {whole, whole, true, true},
+		"one byte too much for views": {whole - 1, whole, false, true},
+		"one byte too much for one":   {whole, whole - 1, true, false},
+		"nothing fits":                {0, 0, false, false},
+	} {
+		objects, err := trackmap.EncodeWithin(l.state, l.drift, tc.plain, tc.object, kib*kib)
+		if err != nil {
+			t.Fatal(err)
+		}
+		isPlain, isSingle := strings.Contains(objects[""]["_meta"], `"format":1`), len(objects) == 1
+		if isPlain != tc.isPlain || isSingle != tc.isSingle {
+			t.Errorf("%s: views in format 1 %t, one ConfigMap %t", name, isPlain, isSingle)
+		}
+	}
+	onlyNodes := trackmap.State{Book: ledger.NewBook()}
+	onlyNodes.Book.Enrol(numbered("edpm-compute-%d", 20), fleet.None)
+	objects, err := trackmap.EncodeWithin(onlyNodes, verdict.Drift{}, 0, 0, kib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := trackmap.Decode(objects, ""); err != nil {
+		t.Error("nothing to put into shards:", err)
+	}
+}
+
+// TestTornRunFolds: Secrets of which a run carried one of the same two versions stand together.
+func TestTornRunFolds(t *testing.T) {
+	book, torn := ledger.NewBook(), fleet.SetOf("a", "b")
+	book.Secrets["x1"] = ledger.History{Held: []ledger.Held{{Version: "a"}, {Version: "b"}}}
+	book.Secrets["x2"] = ledger.History{Held: []ledger.Held{{Version: "b"}, {Version: "a"}}}
+	book.Runs["1"] = ledger.Run{ID: "1", Carried: map[string]fleet.Versions{"x1": torn, "x2": torn}}
+	objects, err := trackmap.Encode(trackmap.State{Book: book}, verdict.Drift{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `"carried":[{"versions":[0,1],"secrets":"x[1-2]"}]`; !strings.Contains(objects[""]["_runs"], want) {
+		t.Errorf("%s has no %s", objects[""]["_runs"], want)
+	}
+}
+
 // TestRunOverAThousandNodesIsSmall: a finished Deployment costs a few hundred bytes for each run.
 func TestRunOverAThousandNodesIsSmall(t *testing.T) {
 	l := newLarge(numbered("edpm-compute-%d", 1000), numbered("secret-%d", 1), 1, uniform, everyHost)

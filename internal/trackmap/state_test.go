@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,7 +169,14 @@ func TestStateComesBack(t *testing.T) {
 		s := drawState(t)
 		drift := drawDrift(t, s.Book)
 		plain, object := drawLimits(t)
+		before := fmt.Sprint(s)
 		objects := mustEncode(t, s, drift, plain, object)
+		if text := fmt.Sprint(objects); strings.Contains(text, "+01:00") {
+			t.Fatalf("equal times do not give equal text: %s", text)
+		}
+		if after := fmt.Sprint(s); after != before {
+			t.Fatalf("encoding changed the state from %s to %s", before, after)
+		}
 		got, current := mustDecode(t, objects, s.NodeSetUID)
 		if diff := cmp.Diff(s, got, sameState); diff != "" {
 			t.Fatal(diff)

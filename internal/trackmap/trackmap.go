@@ -97,7 +97,7 @@ func encode(s State, drift verdict.Drift, lim limits) (Objects, error) {
 	maps.Copy(manifest, all.views)
 	objects := Objects{"": manifest}
 	if size(manifest) > lim.object && !all.isEmpty() {
-		shards := all.split(lim.object)
+		shards := all.split(lim.object, lim.hard)
 		objects, m.Shards = name(shards, s.Shards)
 		manifest = map[string]string{nodesKey: nodes}
 		objects[""] = manifest
