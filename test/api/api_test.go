@@ -2,87 +2,32 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"testing"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
-	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
-	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
-	"github.com/rotation-operator/rotation-operator/config/crd"
+	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane/testplane"
 )
 
-var config *rest.Config
-
-func TestMain(m *testing.M) {
-	env := &envtest.Environment{BinaryAssetsDirectory: "/tmp/api-work/bin"}
-	var err error
-	if config, err = env.Start(); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	_ = env.Stop()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { testplane.Main(m) }
 
 // cluster is an API server with our definitions and a namespace for the test alone.
 type cluster struct {
 	client.Client
-	config    *rest.Config
 	namespace string
 }
 
 func newCluster(t *testing.T) cluster {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, dataplanev1.AddToScheme, rotationv1.AddToScheme,
-	} {
-		must(t, add(scheme))
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	must(t, err)
-	install(t, c)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "api-"}}
-	must(t, c.Create(t.Context(), namespace))
-	return cluster{Client: c, config: config, namespace: namespace.Name}
-}
-
-// install applies the definitions and waits until the server serves them.
-func install(t *testing.T, c client.Client) {
-	t.Helper()
-	definitions, err := crd.Definitions()
-	must(t, err)
-	for _, definition := range definitions {
-		must(t, client.IgnoreAlreadyExists(c.Create(t.Context(), definition.DeepCopy())))
-	}
-	for _, definition := range definitions {
-		must(t, wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-			found := &apiextensionsv1.CustomResourceDefinition{}
-			if err := c.Get(ctx, client.ObjectKeyFromObject(definition), found); err != nil {
-				return false, err
-			}
-			for _, condition := range found.Status.Conditions {
-				if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-					return true, nil
-				}
-			}
-			return false, nil
-		}))
-	}
+	c := testplane.Client(t)
+	must(t, apiextensionsv1.AddToScheme(c.Scheme()))
+	return cluster{Client: c, namespace: testplane.Namespace(t)}
 }
 
 func must(t *testing.T, err error) {
@@ -95,10 +40,10 @@ func must(t *testing.T, err error) {
 // object reads a YAML text.
 func object(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
-	text2, err := yaml.YAMLToJSON([]byte(text))
+	asJSON, err := yaml.YAMLToJSON([]byte(text))
 	must(t, err)
 	u := &unstructured.Unstructured{}
-	must(t, u.UnmarshalJSON(text2))
+	must(t, u.UnmarshalJSON(asJSON))
 	return u
 }
 

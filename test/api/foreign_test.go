@@ -86,12 +86,6 @@ func patchTyped(t *testing.T, c cluster, o *unstructured.Unstructured) {
 	ours.SetFinalizers([]string{"rotation.openstack.org/test"})
 	ours.SetAnnotations(map[string]string{"ours": "yes"})
 	must(t, c.Patch(t.Context(), ours, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{})))
-	t.Cleanup(func() {
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-		if err := c.Patch(t.Context(), ours, patch); err != nil && t.Context().Err() == nil {
-			t.Error(err)
-		}
-	})
 }
 
 // What our types leave out of upstream's objects is just this.
