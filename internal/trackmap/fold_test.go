@@ -57,6 +57,9 @@ func TestUnfoldRefuses(t *testing.T) {
 			t.Errorf("%s unfolds to %d names", text, len(names))
 		}
 	}
+	if _, err := trackmap.Unfold("a[2-1]"); err == nil || !strings.Contains(err.Error(), "is not a range") {
+		t.Errorf("a range that goes back is called %v", err)
+	}
 }
 
 // drawNames draws names as fleets have them, and names that nobody should give to a host.
@@ -106,6 +109,9 @@ func TestFoldIsSmall(t *testing.T) {
 		}
 		if text := trackmap.Fold(names); len(text) > len(format)+24 {
 			t.Fatalf("%d names take %d bytes: %s", size, len(text), text)
+		}
+		if got, err := trackmap.Unfold(trackmap.Fold(names)); err != nil || !slices.Equal(got, set(names)) {
+			t.Fatalf("%d names like %s come back as %d (%v)", size, names[0], len(got), err)
 		}
 	})
 }

@@ -216,6 +216,14 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: views in format 1 %t, one ConfigMap %t", name, isPlain, isSingle)
 		}
 	}
+	few := trackmap.State{Book: ledger.NewBook()}
+	for i := range 30 {
+		few.Book.Scope[fmt.Sprint(i)] = "compute-0"
+	}
+	few.Book.Scope["large"] = strings.Repeat("a", 1000)
+	if objects, err := trackmap.EncodeWithin(few, verdict.Drift{}, 0, 1000, 3000); err != nil || len(objects) > 3 {
+		t.Errorf("one Secret too large for a shard has the others spread over %d (%v)", len(objects), err)
+	}
 	onlyNodes := trackmap.State{Book: ledger.NewBook()}
 	onlyNodes.Book.Enrol(numbered("edpm-compute-%d", 20), fleet.None)
 	objects, err := trackmap.EncodeWithin(onlyNodes, verdict.Drift{}, 0, 0, kib)

@@ -98,6 +98,7 @@ func drawHistory(t *rapid.T) ledger.History {
 	for range rapid.IntRange(0, 3).Draw(t, "held") {
 		h.Held = append(h.Held, ledger.Held{
 			Version: rapid.SampledFrom(versions).Draw(t, "version"), Since: drawInstant(t),
+			Keys:       rapid.SliceOfN(rapid.String(), 0, 2).Draw(t, "keys"),
 			Identities: rapid.SliceOfN(rapid.String(), 0, 2).Draw(t, "identities"),
 		})
 	}
@@ -242,7 +243,7 @@ func TestCutWrite(t *testing.T) {
 func TestNothingIsForgotten(t *testing.T) {
 	for typ, want := range map[reflect.Type]int{
 		reflect.TypeFor[ledger.Book](): 4, reflect.TypeFor[ledger.Node](): 2, reflect.TypeFor[ledger.Run](): 12,
-		reflect.TypeFor[ledger.History](): 3, reflect.TypeFor[ledger.Held](): 3,
+		reflect.TypeFor[ledger.History](): 3, reflect.TypeFor[ledger.Held](): 4,
 		reflect.TypeFor[fleet.Span](): 3, reflect.TypeFor[fleet.Instant](): 2,
 	} {
 		if got := typ.NumField(); got != want {
