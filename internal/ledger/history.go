@@ -13,6 +13,8 @@ type Held struct {
 	// Since is when the Secret surely held it: the content was written at Since or before. Unknown content begins
 	// right after the last moment something else was known.
 	Since fleet.Instant `json:"since,omitzero"`
+	// Keys are the names of the Secret's keys, sorted.
+	Keys []string `json:"keys,omitempty"`
 	// Identities are the names of the credentials inside, as far as anybody asked for them.
 	Identities []string `json:"identities,omitempty"`
 }
@@ -35,8 +37,9 @@ type Reading struct {
 	Version fleet.Version
 	// Missed says that something was written between the last reading and this one that nobody read, or that
 	// nobody can tell.
-	Missed     bool
-	Identities []string
+	Missed bool
+	// Keys and Identities are what Held keeps of the content.
+	Keys, Identities []string
 }
 
 // Current is the version of the last reading, Unknown where there was none.
@@ -45,6 +48,16 @@ func (h History) Current() fleet.Version {
 		return fleet.Unknown
 	}
 	return h.Held[len(h.Held)-1].Version
+}
+
+// KeysOf gives the names of the keys that a version has; known is false where the version is not in the history.
+func (h History) KeysOf(version fleet.Version) (keys []string, known bool) {
+	for _, held := range h.Held {
+		if held.Version == version {
+			return held.Keys, version != fleet.Unknown
+		}
+	}
+	return nil, false
 }
 
 // Add appends a reading. A reading that is not newer than the last one says nothing new.
@@ -57,7 +70,7 @@ func (h History) Add(r Reading) History {
 		held = append(held, Held{Version: fleet.Unknown, Since: fleet.Instant{Revision: h.Revision + 1}})
 	}
 	if last := len(held) - 1; last < 0 || held[last].Version != r.Version {
-		held = append(held, Held{Version: r.Version, Since: r.Changed, Identities: r.Identities})
+		held = append(held, Held{Version: r.Version, Since: r.Changed, Keys: r.Keys, Identities: r.Identities})
 	}
 	return History{UID: r.UID, Revision: r.Revision, Held: held}
 }
@@ -65,16 +78,16 @@ func (h History) Add(r Reading) History {
 // Between gives the versions a pod may have mounted that was created at began and had its containers running by
 // mounted (zero: not known to run yet). The kubelet may have served content up to margin older than the pod.
 func (h History) Between(began, mounted fleet.Instant, margin time.Duration) fleet.Versions {
-	entries := append([]Held{{Version: fleet.Unknown}}, h.Held...)
-	var versions fleet.Versions
-	for i, entry := range entries {
-		if i > 0 && !mounted.IsZero() && mounted.Before(entry.Since) {
-			break
+	versions := fleet.SetOf(fleet.Unknown)
+	for _, entry := range h.Held {
+		switch {
+		case !mounted.IsZero() && mounted.Before(entry.Since):
+			return versions
+		case replacedInTime(entry.Since, began, margin): // and with it all that was before
+			versions = fleet.SetOf(entry.Version)
+		default:
+			versions = versions.Union(fleet.SetOf(entry.Version))
 		}
-		if i+1 < len(entries) && replacedInTime(entries[i+1].Since, began, margin) {
-			continue
-		}
-		versions = versions.Union(fleet.SetOf(entry.Version))
 	}
 	return versions
 }

@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
@@ -49,22 +50,24 @@ func Scheme() (*runtime.Scheme, error) {
 }
 
 // Run works until the context ends.
-func Run(ctx context.Context, config *rest.Config, options Options) error {
+func Run(ctx context.Context, to *rest.Config, options Options) error {
 	scheme, err := Scheme()
 	if err != nil {
 		return err
 	}
-	manager, err := ctrl.NewManager(config, ctrl.Options{
+	yes := true
+	manager, err := ctrl.NewManager(to, ctrl.Options{
 		Scheme: scheme, Cache: cacheOptions(options),
 		Metrics:                metricsserver.Options{BindAddress: options.MetricsAddress},
 		HealthProbeBindAddress: options.HealthAddress,
 		LeaderElection:         options.LeaderElection, LeaderElectionID: "rotation-operator.rotation.openstack.org",
 		LeaderElectionNamespace: options.LeaderElectionNamespace,
+		Controller:              config.Controller{SkipNameValidation: &yes}, // tests run several managers in one process
 	})
 	if err != nil {
 		return fmt.Errorf("starting: %w", err)
 	}
-	watcher, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: manager.GetRESTMapper()})
+	watcher, err := client.NewWithWatch(to, client.Options{Scheme: scheme, Mapper: manager.GetRESTMapper()})
 	if err != nil {
 		return fmt.Errorf("starting: %w", err)
 	}

@@ -97,7 +97,7 @@ func (w World) carried(pod Pod) (carried map[string]fleet.Versions, partly []str
 func hasAllKeys(secret Secret, versions fleet.Versions, mounted []string) bool {
 	mounted = slices.Compact(slices.Sorted(slices.Values(mounted)))
 	for _, version := range versions {
-		if content, ok := secret.Contents[version]; !ok || !slices.Equal(content.Keys, mounted) {
+		if keys, known := secret.History.KeysOf(version); !known || !slices.Equal(keys, mounted) {
 			return false
 		}
 	}

@@ -3,6 +3,8 @@
 package upstream
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -78,6 +80,7 @@ func (j *Journal) SecretsListed(list []metav1.Object) {
 		name := meta.GetName()
 		listed[name] = true
 		secret := j.Secrets[name]
+		secret.told, secret.toldUID = Revision(meta.GetResourceVersion()), string(meta.GetUID())
 		unchanged := string(meta.GetUID()) == secret.History.UID && Revision(meta.GetResourceVersion()) == secret.History.Revision
 		secret = secret.announce(meta, false)
 		secret.gap = !unchanged
@@ -114,11 +117,16 @@ func (j *Journal) SecretAbsent(name string, turn uint64) {
 	j.Secrets[name] = j.Secrets[name].absent(turn)
 }
 
-// Restore puts a stored history back, where none or a shorter one is known.
+// Restore puts a stored history back, where none or a shorter one is known. What a watch told of before is known then.
 func (j *Journal) Restore(name string, history ledger.History) {
 	secret := j.Secrets[name]
-	if history.Revision > secret.History.Revision {
-		secret.History = history
-		j.Secrets[name] = secret
+	if history.Revision <= secret.History.Revision {
+		return
 	}
+	secret.History = history
+	secret.announced = slices.DeleteFunc(slices.Clone(secret.announced), func(r uint64) bool { return r <= history.Revision })
+	if latest := secret.told; latest == history.Revision && secret.toldUID == history.UID {
+		secret.gap = false // listed as it was read last
+	}
+	j.Secrets[name] = secret
 }

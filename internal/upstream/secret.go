@@ -35,8 +35,6 @@ const inventoryKey = "inventory"
 
 // Content is what is kept of one version of a Secret: nothing of its values but what says where they go.
 type Content struct {
-	// Keys are the names of its keys, sorted.
-	Keys []string
 	// Inventory is the parsed inventory, nil where the Secret is none or cannot be parsed.
 	Inventory *hostpattern.Inventory
 	// Certs gives, where the Secret is a bundle of certificates, the version of each host's own certificate Secret.
@@ -54,6 +52,9 @@ type Secret struct {
 	confirmed uint64
 	// announced are revisions that a watch told of and nobody has read yet.
 	announced []uint64
+	// told and toldUID are what the last list showed.
+	told    uint64
+	toldUID string
 	// gap says that something may have been written that no watch told of.
 	gap bool
 	// deleted says that the last announcement was of its deletion.
@@ -88,7 +89,7 @@ func (s Secret) read(secret *corev1.Secret, turn uint64) (Secret, bool) {
 	others := slices.ContainsFunc(s.announced, func(r uint64) bool { return r < revision })
 	s.History = s.History.Add(ledger.Reading{
 		UID: string(secret.UID), Revision: revision, Version: version, Missed: s.gap || others,
-		Changed: fleet.Instant{Revision: revision, Time: dataWritten(secret)},
+		Changed: fleet.Instant{Revision: revision, Time: dataWritten(secret)}, Keys: slices.Sorted(maps.Keys(secret.Data)),
 	})
 	s.Contents = maps.Clone(s.Contents)
 	if s.Contents == nil {
@@ -138,7 +139,7 @@ func dataWritten(secret *corev1.Secret) time.Time {
 }
 
 func contentOf(secret *corev1.Secret) Content {
-	content := Content{Keys: slices.Sorted(maps.Keys(secret.Data))}
+	var content Content
 	if raw, ok := secret.Data[inventoryKey]; ok {
 		content.Inventory = parseInventory(raw)
 	}

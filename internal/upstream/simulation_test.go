@@ -291,6 +291,9 @@ func (w *watcher) world() upstream.World {
 
 // look reads what is stale, judges and stores, and gives the candidates of each node.
 func (w *watcher) look() map[string]fleet.Versions {
+	for name, history := range w.memory.Book.Secrets { // the store is read after the watches have told what they can
+		w.journal.Restore(name, history)
+	}
 	for _, name := range w.world().Reads() {
 		w.journal.SecretRead(w.c.secrets[name], w.journal.Turn())
 	}
@@ -334,9 +337,6 @@ func (w *watcher) die(forgotten bool) {
 		for _, entry := range state.Settled {
 			uid, name, _ := strings.Cut(entry, "/")
 			w.memory.Settled[types.UID(uid)] = name
-		}
-		for name, history := range state.Book.Secrets {
-			w.journal.Restore(name, history)
 		}
 	}
 	if !forgotten && w.asOf != 0 {

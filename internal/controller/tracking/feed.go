@@ -85,6 +85,7 @@ func (f *feed) once(ctx context.Context) error {
 		if !expired {
 			return err
 		}
+		log.FromContext(ctx).Info("The API server no longer remembers where the watch stopped; something may have been missed", "revision", f.position)
 	}
 	since := uint64(0)
 	if f.complete {

@@ -86,7 +86,7 @@ func (t *Tracker) tellRollout(ctx context.Context, s *state, world upstream.Worl
 		return fmt.Errorf("SecretRollout %s: %w", key.Name, err)
 	}
 	before := rollout.DeepCopy()
-	rollout.Status = rolloutStatus(s, world, drift, before.Status, now)
+	rollout.Status = rolloutStatus(s, world, drift, before, now)
 	if equality.Semantic.DeepEqual(before.Status, rollout.Status) {
 		return nil
 	}
@@ -106,9 +106,10 @@ func newRollout(nodeSet *dataplanev1.OpenStackDataPlaneNodeSet) rotationv1.Secre
 	}}
 }
 
-func rolloutStatus(s *state, world upstream.World, drift verdict.Drift, before rotationv1.SecretRolloutStatus, now metav1.Time) rotationv1.SecretRolloutStatus {
+func rolloutStatus(s *state, world upstream.World, drift verdict.Drift, rollout *rotationv1.SecretRollout, now metav1.Time) rotationv1.SecretRolloutStatus {
+	before := rollout.Status
 	status := rotationv1.SecretRolloutStatus{
-		ObservedGeneration: before.ObservedGeneration, NodeSetGeneration: world.NodeSet.Generation,
+		ObservedGeneration: rollout.Generation, NodeSetGeneration: world.NodeSet.Generation,
 		ConfigMapName: store.ConfigMapName(world.NodeSet.Name), TotalNodes: int32(drift.TotalNodes),
 		UpdatedNodes: int32(drift.UpdatedNodes), DegradedNodes: int32(drift.DoubtfulNodes), AllNodesUpdated: drift.AllNodesUpdated(),
 		Conditions: before.Conditions,

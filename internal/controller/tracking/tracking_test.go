@@ -1,0 +1,228 @@
+package tracking_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
+	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
+	"github.com/rotation-operator/rotation-operator/internal/controller/tracking"
+	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane/testplane"
+	"github.com/rotation-operator/rotation-operator/internal/operator"
+	"github.com/rotation-operator/rotation-operator/internal/upstream"
+)
+
+func TestMain(m *testing.M) { testplane.Main(m) }
+
+// site is a namespace with a NodeSet of two nodes, one service and its Secret, and the operator at work.
+type site struct {
+	t         *testing.T
+	c         client.WithWatch
+	namespace string
+	stop      context.CancelFunc
+	stopped   chan error
+}
+
+func newSite(t *testing.T) *site {
+	s := &site{t: t, c: testplane.Client(t), namespace: testplane.Namespace(t)}
+	s.create(&dataplanev1.OpenStackDataPlaneService{ObjectMeta: s.meta("nova"), Spec: dataplanev1.OpenStackDataPlaneServiceSpec{
+		Playbook: "osp.edpm.nova", DataSources: []dataplanev1.DataSource{{SecretRef: &dataplanev1.SourceReference{Name: "nova-config"}}}}})
+	s.create(&corev1.Secret{ObjectMeta: s.meta("nova-config"), Data: map[string][]byte{"nova.conf": []byte("user7")}})
+	s.create(&corev1.Secret{ObjectMeta: s.meta("dataplanenodeset-edpm"), Data: map[string][]byte{
+		"inventory": []byte("edpm:\n    hosts:\n        compute-0: {}\n        compute-1: {}\n")}})
+	s.create(&dataplanev1.OpenStackDataPlaneNodeSet{ObjectMeta: s.meta("edpm"), Spec: dataplanev1.OpenStackDataPlaneNodeSetSpec{
+		NodeTemplate: dataplanev1.NodeTemplate{AnsibleSSHPrivateKeySecret: "ssh"}, Services: []string{"nova"},
+		Nodes: map[string]dataplanev1.NodeSection{"compute-0": {}, "compute-1": {}}}})
+	s.startOperator()
+	return s
+}
+
+func (s *site) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: s.namespace, Name: name}
+}
+
+func (s *site) create(object client.Object) {
+	s.t.Helper()
+	if err := s.c.Create(context.Background(), object); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) startOperator() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop, s.stopped = cancel, make(chan error, 1)
+	config := testplane.Plane(s.t).Admin()
+	go func() {
+		s.stopped <- operator.Run(ctx, config, operator.Options{Namespaces: []string{s.namespace}, MetricsAddress: "0", HealthAddress: "0"})
+	}()
+	s.t.Cleanup(s.stopOperator)
+}
+
+func (s *site) stopOperator() {
+	if s.stop == nil {
+		return
+	}
+	s.stop()
+	if err := <-s.stopped; err != nil {
+		s.t.Error(err)
+	}
+	s.stop = nil
+}
+
+func (s *site) rotate(value string) {
+	s.t.Helper()
+	var secret corev1.Secret
+	s.get(&secret, "nova-config")
+	secret.Data["nova.conf"] = []byte(value)
+	if err := s.c.Update(context.Background(), &secret); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) get(object client.Object, name string) {
+	s.t.Helper()
+	if err := s.c.Get(context.Background(), client.ObjectKey{Namespace: s.namespace, Name: name}, object); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// deploy plays a whole Deployment of one Job with one pod that ends well.
+func (s *site) deploy(name, limit string, hosts int) {
+	s.t.Helper()
+	deployment := &dataplanev1.OpenStackDataPlaneDeployment{ObjectMeta: s.meta(name), Spec: dataplanev1.OpenStackDataPlaneDeploymentSpec{
+		NodeSets: []string{"edpm"}, AnsibleLimit: limit}}
+	s.create(deployment)
+	job, pod := s.start(deployment)
+	message, err := json.Marshal(map[string]any{"totalHosts": hosts, "failedHosts": 0, "unreachableHosts": 0, "failedHostList": []string{}, "unreachableHostList": []string{}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	pod.Status.Phase = corev1.PodSucceeded
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "ansible", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: string(message)}}}}
+	s.status(pod)
+	now := metav1.Now()
+	job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}, {Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	job.Status.Succeeded, job.Status.StartTime, job.Status.CompletionTime = 1, &now, &now
+	s.status(job)
+	s.get(deployment, name)
+	deployment.Status.Deployed = true
+	s.status(deployment)
+}
+
+func (s *site) status(object client.Object) {
+	s.t.Helper()
+	if err := s.c.Status().Update(context.Background(), object); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) start(deployment *dataplanev1.OpenStackDataPlaneDeployment) (*batchv1.Job, *corev1.Pod) {
+	s.t.Helper()
+	volume := func(name, secret, key string) corev1.Volume {
+		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret, Items: []corev1.KeyToPath{{Key: key, Path: key}}}}}
+	}
+	env := []corev1.EnvVar{{Name: "RUNNER_EXTRA_VARS", Value: "\nedpm_override_hosts: edpm\nedpm_service_type: nova\n\n\n"}}
+	if deployment.Spec.AnsibleLimit != "" {
+		env = append(env, corev1.EnvVar{Name: "RUNNER_CMDLINE", Value: "\n--limit " + deployment.Spec.AnsibleLimit + "\n\n"})
+	}
+	labels := map[string]string{upstream.LabelApp: upstream.AppValue, upstream.LabelDeployment: deployment.Name, upstream.LabelService: "nova", upstream.LabelNodeSet: "edpm"}
+	spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+		Volumes: []corev1.Volume{volume("config", "nova-config", "nova.conf"), volume("inventory", "dataplanenodeset-edpm", "inventory")},
+		Containers: []corev1.Container{{Name: "ansible", Image: "ee", Args: []string{"ansible-runner", "run", "/runner", "-p", "osp.edpm.nova"}, Env: env,
+			VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/var/lib/openstack/configs/nova/nova.conf", SubPath: "nova.conf"},
+				{Name: "inventory", MountPath: "/runner/inventory/hosts", SubPath: "inventory"}}}}}
+	yes := true
+	job := &batchv1.Job{ObjectMeta: s.meta("nova-" + deployment.Name), Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}}}
+	job.Labels = labels
+	job.OwnerReferences = []metav1.OwnerReference{{APIVersion: dataplanev1.GroupVersion.String(), Kind: "OpenStackDataPlaneDeployment", Name: deployment.Name, UID: deployment.UID, Controller: &yes}}
+	s.create(job)
+	pod := &corev1.Pod{ObjectMeta: s.meta(job.Name + "-x"), Spec: spec}
+	pod.Labels = labels
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID, Controller: &yes}}
+	s.create(pod)
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "ansible", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	s.status(pod)
+	return job, pod
+}
+
+// expect waits until the NodeSet says the counts, and its SecretRollout the same.
+func (s *site) expect(total, updated int32) {
+	s.t.Helper()
+	var nodeSet dataplanev1.OpenStackDataPlaneNodeSet
+	var rollout rotationv1.SecretRollout
+	err := wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+		key := client.ObjectKey{Namespace: s.namespace, Name: "edpm"}
+		if err := s.c.Get(ctx, key, &nodeSet); err != nil {
+			return false, err
+		}
+		if err := s.c.Get(ctx, key, &rollout); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		got := nodeSet.Status.SecretDeployment
+		return got != nil && got.TotalNodes == total && got.UpdatedNodes == updated && got.AllNodesUpdated == (total == updated) &&
+			rollout.Status.UpdatedNodes == updated && rollout.Status.TotalNodes == total, nil
+	})
+	if err != nil {
+		text, _ := json.MarshalIndent(map[string]any{"nodeSet": nodeSet.Status.SecretDeployment, "rollout": rollout.Status}, "", " ")
+		s.t.Fatalf("want %d of %d updated: %v\n%s", updated, total, err, text)
+	}
+}
+
+// settles waits until the Deployment carries no finalizer of ours any more.
+func (s *site) settles(name string) {
+	s.t.Helper()
+	err := wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+		var deployment dataplanev1.OpenStackDataPlaneDeployment
+		err := s.c.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, &deployment)
+		return !strings.Contains(fmt.Sprint(deployment.Finalizers), tracking.EvidenceFinalizer), err
+	})
+	if err != nil {
+		s.t.Fatalf("Deployment %s keeps its finalizer: %v", name, err)
+	}
+}
+
+func TestFiveStages(t *testing.T) {
+	s := newSite(t)
+	s.expect(2, 0)
+	s.deploy("initial", "", 2)
+	s.expect(2, 2)
+	s.settles("initial")
+	s.rotate("user8")
+	s.expect(2, 0)
+	s.deploy("c0", "compute-0", 1)
+	s.expect(2, 1)
+	s.deploy("rest", "compute-1", 1)
+	s.expect(2, 2)
+	s.settles("rest")
+}
+
+// TestARestartChangesNothing stops the operator between all steps; what happens meanwhile is found out afterwards.
+func TestARestartChangesNothing(t *testing.T) {
+	s := newSite(t)
+	away := func(during func()) {
+		s.stopOperator()
+		during()
+		s.startOperator()
+	}
+	s.expect(2, 0)
+	away(func() { s.deploy("initial", "", 2) })
+	s.expect(2, 2)
+	away(func() { s.rotate("user8") })
+	s.expect(2, 0)
+	away(func() { s.deploy("c0", "compute-0", 1); s.rotate("user9"); s.deploy("both", "", 2) })
+	s.expect(2, 2)
+	away(func() {})
+	s.expect(2, 2)
+	s.settles("c0")
+}
