@@ -10,12 +10,15 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
 	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
+	"github.com/rotation-operator/rotation-operator/config/rbac"
 	"github.com/rotation-operator/rotation-operator/internal/controller/tracking"
 	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane/testplane"
 	"github.com/rotation-operator/rotation-operator/internal/operator"
@@ -61,11 +64,34 @@ func (s *site) create(object client.Object) {
 func (s *site) startOperator() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop, s.stopped = cancel, make(chan error, 1)
-	config := testplane.Plane(s.t).Admin()
+	config := s.account()
 	go func() {
 		s.stopped <- operator.Run(ctx, config, operator.Options{Namespaces: []string{s.namespace}, MetricsAddress: "0", HealthAddress: "0"})
 	}()
 	s.t.Cleanup(s.stopOperator)
+}
+
+// account is a user of the operator's own with exactly the rights that config/rbac gives it.
+func (s *site) account() *rest.Config {
+	s.t.Helper()
+	user := "operator-of-" + s.namespace
+	_, config, err := testplane.Plane(s.t).Kubeconfig(user)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	role, err := rbac.Role()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	role.Namespace = s.namespace
+	binding := &rbacv1.RoleBinding{ObjectMeta: s.meta(role.Name), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}}
+	for _, object := range []client.Object{role, binding} {
+		if err := s.c.Create(context.Background(), object); client.IgnoreAlreadyExists(err) != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return config
 }
 
 func (s *site) stopOperator() {
