@@ -26,7 +26,7 @@ func uid(of string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
-// large is a fleet whose Secrets were delivered, each in its own runs; pick chooses the run for a node and a Secret.
+// large is a fleet, as it is stored and as it is judged.
 type large struct {
 	state trackmap.State
 	drift verdict.Drift
