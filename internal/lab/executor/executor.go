@@ -5,8 +5,15 @@ package executor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
+	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
 )
 
 // HostOutcome is how a run ends on one host.
@@ -49,6 +56,14 @@ type Options struct {
 // Executor runs Deployments.
 type Executor struct {
 	options Options
+
+	mutex sync.Mutex
+	// running are the Deployments that were started and are not finished.
+	running map[types.UID]*session
+	// changes numbers the Deployments by their last change of readiness, within the seconds that its time cannot tell
+	// apart.
+	changes map[string]int
+	last    int
 }
 
 // New makes an executor. It does nothing until it is told to.
@@ -56,30 +71,74 @@ func New(options Options) *Executor {
 	if options.Log == nil {
 		options.Log = func(string, ...any) {}
 	}
-	return &Executor{options: options}
+	return &Executor{options: options, running: map[types.UID]*session{}, changes: map[string]int{}}
 }
 
-var errNotYet = errors.New("not written yet")
-
-// SyncNodeSet brings the NodeSet's inventory Secret and status up to its spec and its Deployments. The inventory stays
-// as it is while a Deployment of the NodeSet runs.
-func (e *Executor) SyncNodeSet(ctx context.Context, name string) error { return errNotYet }
+// Rules are the rights that the executor's user needs in its namespace.
+func Rules() []rbacv1.PolicyRule {
+	all := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"pods", "pods/status", "pods/binding", "secrets", "configmaps", "serviceaccounts"}, Verbs: all},
+		{APIGroups: []string{"batch"}, Resources: []string{"jobs", "jobs/status"}, Verbs: all},
+		{APIGroups: []string{dataplanev1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch", "patch"}},
+		{APIGroups: []string{rotationv1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"get", "list", "delete"}},
+	}
+}
 
 // Start begins a Deployment: the Jobs of the first service of every NodeSet are there and their pods running, with the
-// Secrets mounted as they are at that moment.
-func (e *Executor) Start(ctx context.Context, deployment string) error { return errNotYet }
+// Secrets mounted as they are at that moment. Where one cannot begin, the Deployment's conditions say why, as upstream,
+// and Start can be called again.
+func (e *Executor) Start(ctx context.Context, deployment string) error {
+	s, err := e.open(ctx, deployment)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, l := range s.lanes {
+		if !l.isDone() && !l.running {
+			problems = append(problems, e.begin(ctx, s, l))
+		}
+	}
+	return errors.Join(append(problems, e.report(ctx, s))...)
+}
 
 // Finish ends the running pods of a started Deployment with the outcome and goes through its remaining services with
-// the same outcome, to its end.
+// the same outcome, to its end. A Job whose pod fails has failed, whatever attempts its backoffLimit leaves. With
+// Ansible, what really happens decides; of the outcome it takes over which hosts are broken or cannot be reached.
 func (e *Executor) Finish(ctx context.Context, deployment string, outcome Outcome) error {
-	return errNotYet
+	return e.finish(ctx, deployment, []Outcome{outcome})
 }
 
-// Run starts a Deployment and goes through it to its end. Each Job gets one pod per attempt; each fails or succeeds as
-// its attempt says, and the first that succeeds is the last.
+// Run starts a Deployment and goes through it to its end. Each Job gets a pod for each attempt until one succeeds; it
+// fails if the last one does.
 func (e *Executor) Run(ctx context.Context, deployment string, attempts []Outcome) error {
-	return errNotYet
+	if len(attempts) == 0 {
+		return fmt.Errorf("Deployment %s has no attempt to run", deployment)
+	}
+	if err := e.Start(ctx, deployment); err != nil {
+		return err
+	}
+	return e.finish(ctx, deployment, attempts)
 }
 
-// CollectGarbage deletes the objects whose owner is gone.
-func (e *Executor) CollectGarbage(ctx context.Context) error { return errNotYet }
+func (e *Executor) get(ctx context.Context, name string, object client.Object) error {
+	return e.options.Client.Get(ctx, client.ObjectKey{Namespace: e.options.Namespace, Name: name}, object)
+}
+
+// patch changes what change changes in an object, and nothing else. The writer is the component that it is done for.
+func patch[T client.Object](ctx context.Context, writer client.SubResourceWriter, as string, object T, change func(T)) error {
+	before, ok := object.DeepCopyObject().(T)
+	if !ok {
+		panic("executor: a copy has the type of its original")
+	}
+	change(object)
+	return writer.Patch(ctx, object, client.MergeFrom(before), client.FieldOwner(as))
+}
+
+// Components whose part the executor plays, as managedFields name them.
+const (
+	asOperator   = "openstack-operator"
+	asController = "kube-controller-manager"
+	asScheduler  = "kube-scheduler"
+	asKubelet    = "kubelet"
+)
