@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,7 +35,10 @@ func (e *Executor) CollectGarbage(ctx context.Context) error {
 	for _, kind := range collected {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind)
-		if err := e.options.Client.List(ctx, list, client.InNamespace(e.options.Namespace)); err != nil {
+		switch err := e.options.Client.List(ctx, list, client.InNamespace(e.options.Namespace)); {
+		case meta.IsNoMatchError(err):
+			continue // there is no such kind, hence no such object
+		case err != nil:
 			return fmt.Errorf("looking for %ss without owners: %w", kind.Kind, err)
 		}
 		for i := range list.Items {

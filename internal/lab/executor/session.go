@@ -115,6 +115,9 @@ func (e *Executor) begin(ctx context.Context, s *session, l *lane) error {
 			l.problem = &problem{reason: dataplanev1.ReasonError, message: err.Error()}
 			return fmt.Errorf("service %s of NodeSet %s cannot start: %w", l.services[l.done], l.progress.nodeSet, err)
 		}
+		if spec := w.service.Spec; e.options.Ansible && spec.Playbook == "" && spec.PlaybookContents != "" {
+			return fmt.Errorf("Service %s brings its own playbook, which is for real nodes; the lab does not run it on this machine", w.service.Name)
+		}
 		if l.job, err = e.createJob(ctx, w); err != nil {
 			return err
 		}
