@@ -1,0 +1,43 @@
+// Command rotation-lab tries the operator out: on recorded events, on a real API server, with real Ansible.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/rotation-operator/rotation-operator/internal/lab/demo"
+	"github.com/rotation-operator/rotation-operator/internal/lab/replay"
+	"github.com/rotation-operator/rotation-operator/internal/lab/scenario"
+)
+
+func main() {
+	ctrl.SetLogger(logr.Discard()) // libraries have nothing to say here; errors come back
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	err := command().ExecuteContext(ctx)
+	stop()
+	if err == nil {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "Error:", err)
+	var coded interface{ ExitCode() int }
+	if errors.As(err, &coded) {
+		os.Exit(coded.ExitCode())
+	}
+	os.Exit(1)
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use: "rotation-lab", Short: "Try the rotation operator out", SilenceErrors: true, SilenceUsage: true,
+	}
+	root.AddCommand(demo.NewCommand(), replay.NewCommand(), scenario.NewCommand())
+	return root
+}
