@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/rotation-operator/rotation-operator/internal/lab/demo"
+	"github.com/rotation-operator/rotation-operator/internal/lab/limit"
 	"github.com/rotation-operator/rotation-operator/internal/lab/replay"
 	"github.com/rotation-operator/rotation-operator/internal/lab/scenario"
 )
@@ -38,6 +39,6 @@ func command() *cobra.Command {
 	root := &cobra.Command{
 		Use: "rotation-lab", Short: "Try the rotation operator out", SilenceErrors: true, SilenceUsage: true,
 	}
-	root.AddCommand(demo.NewCommand(), replay.NewCommand(), scenario.NewCommand())
+	root.AddCommand(demo.NewCommand(), limit.NewCommand(), replay.NewCommand(), scenario.NewCommand())
 	return root
 }

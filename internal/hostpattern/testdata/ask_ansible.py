@@ -1,0 +1,51 @@
+"""Answers, with the installed Ansible's own code, which hosts a limit chooses.
+
+One JSON request a line, {"groups": {NAME: [HOST]}, "limit": L} or with "line" instead of "limit": a composed command
+line, which is split and parsed as ansible-runner and ansible-playbook do. One JSON answer a line: {"hosts": [...]},
+or {"error": text} where Ansible would stop before any task.
+"""
+import contextlib
+import io
+import json
+import shlex
+import sys
+
+from ansible.cli import CLI
+from ansible.cli.playbook import PlaybookCLI
+from ansible.errors import AnsibleError
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.release import __version__
+from ansible.utils.display import Display
+
+for quiet in ("warning", "vvvv", "debug", "display", "error"):
+    setattr(Display, quiet, lambda *args, **kwargs: None)
+
+
+def limit_of(line):
+    words = shlex.split("\n" + line + "\n\n")
+    cli = PlaybookCLI(["ansible-playbook"])
+    cli.init_parser()
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        return cli.parser.parse_args(words + ["-i", "none,", "play.yaml"]).subset
+
+
+def answer(request):
+    limit = request.get("limit")
+    try:
+        if "line" in request:
+            limit = limit_of(request["line"])
+        manager = InventoryManager(DataLoader(), sources=None)
+        for group, hosts in request["groups"].items():
+            manager.add_group(group)
+            for host in hosts:
+                manager.add_host(host, group=group)
+        manager.reconcile_inventory()
+        return {"hosts": sorted(h.name for h in CLI.get_host_list(manager, limit))}
+    except (AnsibleError, SystemExit, ValueError, IndexError) as error:
+        return {"error": str(error) or type(error).__name__}
+
+
+print(__version__, flush=True)
+for text in sys.stdin:
+    print(json.dumps(answer(json.loads(text))), flush=True)
