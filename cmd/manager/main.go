@@ -30,6 +30,7 @@ func command() *cobra.Command {
 		Use:           "manager",
 		Short:         "Track which version of each Secret every data-plane node runs",
 		Args:          cobra.NoArgs,
+		Version:       operator.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(command *cobra.Command, _ []string) error {

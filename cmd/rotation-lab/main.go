@@ -17,6 +17,7 @@ import (
 	"github.com/rotation-operator/rotation-operator/internal/lab/limit"
 	"github.com/rotation-operator/rotation-operator/internal/lab/replay"
 	"github.com/rotation-operator/rotation-operator/internal/lab/scenario"
+	"github.com/rotation-operator/rotation-operator/internal/operator"
 )
 
 func main() {
@@ -37,7 +38,7 @@ func main() {
 
 func command() *cobra.Command {
 	root := &cobra.Command{
-		Use: "rotation-lab", Short: "Try the rotation operator out", SilenceErrors: true, SilenceUsage: true,
+		Use: "rotation-lab", Short: "Try the rotation operator out", Version: operator.Version, SilenceErrors: true, SilenceUsage: true,
 	}
 	root.AddCommand(demo.NewCommand(), limit.NewCommand(), replay.NewCommand(), scenario.NewCommand())
 	return root

@@ -25,6 +25,9 @@ import (
 	"github.com/rotation-operator/rotation-operator/internal/upstream"
 )
 
+// Version is the version of the project, put in when it is built.
+var Version = "unknown"
+
 // Options are what the operator is started with.
 type Options struct {
 	// Namespaces are those to look at; none means all.
