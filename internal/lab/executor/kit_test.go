@@ -4,18 +4,24 @@ import (
 	"context"
 	"testing"
 
+	"github.com/go-logr/logr"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
 	"github.com/rotation-operator/rotation-operator/internal/fingerprint"
 	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane/testplane"
 )
 
-func TestMain(m *testing.M) { testplane.Main(m) }
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	testplane.Main(m)
+}
 
 // bed is a namespace with an executor in it that has the rights of Rules and no others.
 type bed struct {
@@ -103,7 +109,7 @@ func (b *bed) novaService() {
 // user gives nova's Secret with the credential of a user.
 func (b *bed) user(name string) string {
 	b.t.Helper()
-	return b.secret(nova, map[string]string{"01-nova.conf": "transport_url=rabbit://" + name + ":pw@rabbitmq:5671/", "nova-blank.conf": ""})
+	return b.secret(nova, map[string]string{"01-nova.conf": "transport_url=rabbit://" + name + ":pw@rabbitmq:5671/"})
 }
 
 func (b *bed) nodeSet(name string, nodes, services []string) {
@@ -151,4 +157,13 @@ func (b *bed) pods(job string) []corev1.Pod {
 	return list.Items
 }
 
-func succeeded(hosts ...HostOutcome) Outcome { return Outcome{Succeeded: true} }
+// generic gives an object as it is in the cluster, with the fields that our types do not know.
+func (b *bed) generic(object client.Object) map[string]any {
+	b.t.Helper()
+	kind, err := b.admin.GroupVersionKindFor(object)
+	b.must(err)
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kind)
+	b.must(b.admin.Get(b.t.Context(), client.ObjectKeyFromObject(object), u))
+	return u.Object
+}

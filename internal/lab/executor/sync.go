@@ -86,7 +86,9 @@ func (e *Executor) deploymentsOf(ctx context.Context, nodeSet string) ([]*datapl
 
 // ensureInputs makes what a NodeSet needs and nobody in the lab has made.
 func (e *Executor) ensureInputs(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPlaneNodeSet) error {
-	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: e.options.Namespace, Name: name} }
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: e.options.Namespace, Name: name}
+	}
 	account := &corev1.ServiceAccount{ObjectMeta: meta(nodeSet.Name)}
 	account.OwnerReferences = []metav1.OwnerReference{ownedBy(nodeSet)}
 	objects := []client.Object{
