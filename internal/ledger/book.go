@@ -21,6 +21,8 @@ type Run struct {
 	Attempt int `json:"attempt"`
 	// Span bounds the life of the pod.
 	Span fleet.Span `json:"span,omitzero"`
+	// Mounted is not earlier than the start of the pod's containers, zero while they have not been seen started.
+	Mounted fleet.Instant `json:"mounted,omitzero"`
 	// Carried gives, for every tracked Secret that the pod mounted, the versions it may have held there.
 	Carried map[string]fleet.Versions `json:"carried"`
 	// Reach gives, for every node that the run may have touched, what it proves of that node.
@@ -38,6 +40,7 @@ type Run struct {
 // time, so that both together bound it; before that, neither need.
 func (r Run) join(other Run) Run {
 	r.Span = r.Span.Narrow(other.Span)
+	r.Mounted = r.Mounted.Earlier(other.Mounted)
 	carried, reach := maps.Clone(r.Carried), maps.Clone(r.Reach)
 	switch {
 	case r.Fixed && other.Fixed:
@@ -54,7 +57,7 @@ func (r Run) join(other Run) Run {
 		r.Partly = slices.DeleteFunc(slices.Clone(r.Partly), func(s string) bool { return !slices.Contains(other.Partly, s) })
 		r.Doubt = other.Doubt
 	case other.Fixed:
-		other.Span = r.Span
+		other.Span, other.Mounted = r.Span, r.Mounted
 		return other
 	case !r.Fixed:
 		for secret, versions := range other.Carried {

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -11,6 +12,18 @@ import (
 	"github.com/rotation-operator/rotation-operator/internal/fleet"
 	"github.com/rotation-operator/rotation-operator/internal/ledger"
 )
+
+// TestMain asks for thousands of histories by default, and for many more in a deep run.
+func TestMain(m *testing.M) {
+	checks := "20000"
+	if os.Getenv("ROTATION_DEEP") != "" {
+		checks = "1000000"
+	}
+	if err := flag.Set("rapid.checks", checks); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // The model is one node with a file and a process. A run writes the file at one moment and restarts the process at
 // a later one, if it changed the file; a bad run may leave out either. That is all that is assumed of Ansible.

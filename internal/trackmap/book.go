@@ -40,6 +40,7 @@ type runEntry struct {
 	Place         string         `json:"place"`
 	Attempt       int            `json:"attempt"`
 	Span          fleet.Span     `json:"span,omitzero"`
+	Mounted       fleet.Instant  `json:"mounted,omitzero"`
 	Carried       []carriedEntry `json:"carried"`
 	Fixed         bool           `json:"fixed,omitempty"`
 	// Partly are Secrets, folded.
@@ -149,7 +150,8 @@ func runEntryOf(id string, run ledger.Run, numbers map[string]map[fleet.Version]
 	entry := runEntry{
 		Deployment: run.Deployment, DeploymentUID: run.DeploymentUID, Service: run.Service, Place: run.Place,
 		Attempt: run.Attempt, Fixed: run.Fixed, Partly: Fold(run.Partly), Reach: map[string]string{}, Doubt: run.Doubt,
-		Span: fleet.Span{Began: utc(run.Span.Began), Ended: utc(run.Span.Ended), Over: run.Span.Over},
+		Span:    fleet.Span{Began: utc(run.Span.Began), Ended: utc(run.Span.Ended), Over: run.Span.Over},
+		Mounted: utc(run.Mounted),
 	}
 	reach := map[ledger.Strength][]string{}
 	for node, strength := range run.Reach {
@@ -199,7 +201,7 @@ func (e runEntry) run(id string, tables map[string][]fleet.Version) (ledger.Run,
 	}
 	run := ledger.Run{
 		ID: id, Deployment: e.Deployment, DeploymentUID: e.DeploymentUID, Service: e.Service, Place: e.Place,
-		Attempt: e.Attempt, Span: e.Span, Carried: map[string]fleet.Versions{}, Reach: map[string]ledger.Strength{},
+		Attempt: e.Attempt, Span: e.Span, Mounted: e.Mounted, Carried: map[string]fleet.Versions{}, Reach: map[string]ledger.Strength{},
 		Fixed: e.Fixed, Partly: partly, Doubt: e.Doubt,
 	}
 	for word, folded := range e.Reach {

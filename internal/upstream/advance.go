@@ -40,6 +40,7 @@ func (m *Memory) Advance(w World, now time.Time) verdict.Drift {
 	}
 	m.Book.Enrol(w.Hosts(), origin)
 	maps.Copy(m.Book.Scope, w.Certs())
+	w.Pods = m.sharpen(w.Pods)
 	m.Book.Record(w.Runs())
 	m.Book.Record(w.Vanished(m.Book, now))
 	wanted := w.Wanted(m.delivered())
@@ -61,6 +62,21 @@ func (m *Memory) Advance(w World, now time.Time) verdict.Drift {
 		m.Current[name] = state.Current
 	}
 	return drift
+}
+
+// sharpen gives pods the bounds in time that an earlier process knew better.
+func (m *Memory) sharpen(pods map[types.UID]Pod) map[types.UID]Pod {
+	pods = maps.Clone(pods)
+	for uid, pod := range pods {
+		if run, ok := m.Book.Runs[string(uid)]; ok {
+			pod.Created = pod.Created.Later(run.Span.Began)
+			if !pod.Mounted.IsZero() {
+				pod.Mounted = pod.Mounted.Earlier(run.Mounted)
+			}
+			pods[uid] = pod
+		}
+	}
+	return pods
 }
 
 // trimHistories forgets versions that no run of the book may have carried.

@@ -72,6 +72,7 @@ func (w World) run(pod Pod) ledger.Run {
 	run := ledger.Run{
 		ID: string(pod.Object.UID), Deployment: pod.Object.Labels[LabelDeployment], Service: pod.Object.Labels[LabelService],
 		Place: w.placeOfRun(pod.Object), Attempt: w.attempt(pod), Span: fleet.Span{Began: pod.Created, Ended: pod.Ended, Over: pod.Over()},
+		Mounted: pod.Mounted,
 	}
 	if deployment != nil {
 		run.DeploymentUID = string(deployment.UID)

@@ -2,6 +2,7 @@ package upstream_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -22,6 +23,18 @@ import (
 	"github.com/rotation-operator/rotation-operator/internal/trackmap"
 	"github.com/rotation-operator/rotation-operator/internal/upstream"
 )
+
+// TestMain asks for thousands of histories by default, and for many more in a deep run.
+func TestMain(m *testing.M) {
+	checks := "2000"
+	if os.Getenv("ROTATION_DEEP") != "" {
+		checks = "100000"
+	}
+	if err := flag.Set("rapid.checks", checks); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // The simulation is a small cluster with a fleet of three nodes, one Secret that is rotated, and Deployments that
 // start, fail, overlap and go. It knows what really runs on each node. An operator of the pure rooms alone looks on:
@@ -262,6 +275,7 @@ type watcher struct {
 	journal        *upstream.Journal
 	memory         *upstream.Memory
 	podsAt, secsAt int // events brought so far
+	behind         int // pod events that this process must have been brought before it knows all pods
 	stored         trackmap.Objects
 	asOf           uint64
 }
@@ -327,7 +341,7 @@ func (w *watcher) look() map[string]fleet.Versions {
 func (w *watcher) die(forgotten bool) {
 	w.c.tell("operator dies, forgotten=%t, asOf %d", forgotten, w.asOf)
 	w.journal, w.memory = upstream.NewJournal(), upstream.NewMemory()
-	w.podsAt, w.secsAt = 0, 0
+	w.podsAt, w.secsAt, w.behind = 0, 0, len(w.c.podEvents)
 	if w.stored != nil {
 		state, current, err := trackmap.Decode(w.stored, "edpm")
 		if err != nil {
@@ -365,7 +379,7 @@ func (w *watcher) die(forgotten bool) {
 // relist is what happens when a watch cannot go on in the same process.
 func (w *watcher) relist() {
 	told := uint64(0)
-	if w.podsAt > 0 {
+	if w.podsAt > 0 && w.podsAt >= w.behind {
 		told = w.c.podEvents[w.podsAt-1].revision
 	}
 	w.list(told)
@@ -382,7 +396,7 @@ func (w *watcher) list(since uint64) {
 	}
 	w.journal.PodsListed(pods, since)
 	w.journal.SecretsListed(secrets)
-	w.podsAt, w.secsAt = len(w.c.podEvents), len(w.c.secEvents)
+	w.podsAt, w.secsAt, w.behind = len(w.c.podEvents), len(w.c.secEvents), 0
 }
 
 // TestTruthIsAlwaysACandidate: whenever the operator has been told everything, what each node's process really runs

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -297,10 +298,9 @@ func (t *Tracker) release(s *state, world upstream.World) {
 			continue
 		}
 		t.mutex.Lock()
-		known := s.released[uid]
 		s.released[uid] = true
 		t.mutex.Unlock()
-		if !known {
+		if controllerutil.ContainsFinalizer(deployment, EvidenceFinalizer) {
 			t.settled <- event.TypedGenericEvent[*dataplanev1.OpenStackDataPlaneDeployment]{Object: deployment}
 		}
 	}
