@@ -65,7 +65,8 @@ func (p *player) play(ctx context.Context) ([]Result, error) {
 	return results, broken
 }
 
-// declare creates what is there before the first step. The operator is up from the start, unless that stops it.
+// declare creates what is there before the first step. The operator is up from the start and has taken it in, unless
+// the first step stops it.
 func (p *player) declare(ctx context.Context) error {
 	isDown := false
 	if len(p.file.Steps) > 0 {
@@ -92,7 +93,7 @@ func (p *player) declare(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return p.bed.CatchUp(ctx)
 }
 
 func (p *player) set(ctx context.Context, v Version) error {

@@ -95,9 +95,9 @@ func (b *Testbed) Await(ctx context.Context, nodeSet string, differs func(State)
 	return state, left, err
 }
 
-// catchUp waits until the operator, if it is up, has taken in everything that there is. Steps that take something
+// CatchUp waits until the operator, if it is up, has taken in everything that there is. Steps that take something
 // away (a version of a Secret, a Deployment) wait for that first: what nobody has read nobody can know.
-func (b *Testbed) catchUp(ctx context.Context) error {
+func (b *Testbed) CatchUp(ctx context.Context) error {
 	if !b.operator.isUp() {
 		return nil
 	}

@@ -73,7 +73,7 @@ func (b *Testbed) create(ctx context.Context, object client.Object) error {
 // SetSecret gives a Secret that content, creates it where it is not there, and answers with its version. The operator
 // is waited for first, for what the Secret held until now may be what nodes run.
 func (b *Testbed) SetSecret(ctx context.Context, name string, data map[string]string) (fleet.Version, error) {
-	if err := b.catchUp(ctx); err != nil {
+	if err := b.CatchUp(ctx); err != nil {
 		return "", err
 	}
 	secret := &corev1.Secret{}
@@ -145,7 +145,7 @@ func (b *Testbed) ended(ctx context.Context, name string) error {
 
 // ChangeNodes adds a node to a NodeSet or removes one; either name may be empty.
 func (b *Testbed) ChangeNodes(ctx context.Context, nodeSet, add, remove string) error {
-	if err := b.catchUp(ctx); err != nil {
+	if err := b.CatchUp(ctx); err != nil {
 		return err
 	}
 	object := &dataplanev1.OpenStackDataPlaneNodeSet{}
@@ -166,7 +166,7 @@ func (b *Testbed) ChangeNodes(ctx context.Context, nodeSet, add, remove string) 
 // Delete deletes an object, and what goes with it. A Deployment that the operator holds on to goes once the operator
 // is up and lets it.
 func (b *Testbed) Delete(ctx context.Context, kind schema.GroupVersionKind, name string) error {
-	if err := b.catchUp(ctx); err != nil {
+	if err := b.CatchUp(ctx); err != nil {
 		return err
 	}
 	object := &metav1.PartialObjectMetadata{}
@@ -179,7 +179,7 @@ func (b *Testbed) Delete(ctx context.Context, kind schema.GroupVersionKind, name
 	}
 	if kind.Kind == "OpenStackDataPlaneDeployment" {
 		b.deleted[object.UID] = name
-		return b.catchUp(ctx)
+		return b.CatchUp(ctx)
 	}
 	return b.executor.CollectGarbage(ctx)
 }

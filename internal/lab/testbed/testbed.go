@@ -126,7 +126,7 @@ func (b *Testbed) StartOperator(ctx context.Context) error { return b.operator.s
 
 // StopOperator lets the operator take in what there is, then asks it to end and waits for that. It may be down already.
 func (b *Testbed) StopOperator(ctx context.Context) error {
-	if err := b.catchUp(ctx); err != nil {
+	if err := b.CatchUp(ctx); err != nil {
 		return err
 	}
 	b.operator.stop()
