@@ -14,11 +14,11 @@ import (
 type Strength int
 
 const (
-	// Attempted: the run may have touched the node. It proves nothing and puts nothing out of question.
+	// Attempted means that the run may have touched the node. It proves nothing and puts nothing out of question.
 	Attempted Strength = iota
-	// Delivered: the run ended well on the node, so the file on the node is of its version.
+	// Delivered means that the run ended well on the node, so the file on the node is of its version.
 	Delivered
-	// Proved: file and process were read back on the node, so the node runs that version.
+	// Proved means that file and process were read back on the node, so the node runs that version.
 	Proved
 )
 

@@ -227,7 +227,7 @@ func named(o trackmap.Objects) trackmap.Objects {
 }
 
 func equalObjects(a, b trackmap.Objects) bool {
-	return maps.EqualFunc(a, b, func(x, y map[string]string) bool { return maps.Equal(x, y) })
+	return maps.EqualFunc(a, b, maps.Equal[map[string]string, map[string]string])
 }
 
 // TestDamageIsRefused: damaged text is never taken for a state, be it the right one or another.

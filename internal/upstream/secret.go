@@ -130,7 +130,11 @@ func (s Secret) knownSince(pod Pod) bool {
 func dataWritten(secret *corev1.Secret) time.Time {
 	var last time.Time
 	for _, entry := range secret.ManagedFields {
-		owns := entry.FieldsV1 != nil && (strings.Contains(string(entry.FieldsV1.Raw), `"f:data"`) || strings.Contains(string(entry.FieldsV1.Raw), `"f:type"`))
+		if entry.FieldsV1 == nil {
+			continue
+		}
+		fields := entry.FieldsV1.GetRawString()
+		owns := strings.Contains(fields, `"f:data"`) || strings.Contains(fields, `"f:type"`)
 		if owns && entry.Time != nil && entry.Time.After(last) {
 			last = entry.Time.Time
 		}

@@ -68,8 +68,6 @@ type state struct {
 	released map[types.UID]bool
 	// aside names the ConfigMap with what could not be read, if that happened.
 	aside string
-	// driftSince is when each Secret's nodes and the cluster parted.
-	driftSince map[string]metav1.Time
 }
 
 // progress is how far one feed is.

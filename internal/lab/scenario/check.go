@@ -257,7 +257,8 @@ func (c *checker) isNode(node Word, nodeSet *thing, key string) {
 const configMapSuffix = "-secret-tracking"
 
 func (c *checker) delete(d Delete, line int) {
-	things, what := map[string]*thing(nil), ""
+	var things map[string]*thing
+	var what string
 	switch d.Kind.Text {
 	case "OpenStackDataPlaneDeployment":
 		things, what = c.runs, "deployment"
