@@ -237,7 +237,7 @@ func (r ansibleRun) execute(ctx context.Context, dir string) (int32, error) {
 	case ctx.Err() != nil:
 		return 0, fmt.Errorf("ansible-playbook was stopped: %w", ctx.Err())
 	case errors.As(err, &exit) && exit.ExitCode() >= 0:
-		return int32(exit.ExitCode()), nil //nolint:gosec // an exit code is a byte
+		return int32(exit.ExitCode()), nil
 	case err != nil:
 		return 0, fmt.Errorf("ansible-playbook: %w", err)
 	}
@@ -248,7 +248,7 @@ func (r ansibleRun) execute(ctx context.Context, dir string) (int32, error) {
 func readStats(path string) (*stats, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // no stats are not an error
+		return nil, nil // no stats are not an error
 	}
 	var s stats
 	if err == nil {

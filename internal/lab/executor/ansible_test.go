@@ -210,9 +210,9 @@ func TestScriptedRunsCountAsRealOnes(t *testing.T) {
 		b.must(err)
 		pretended := scripted(selection, ok)
 		b.must(b.Finish(t.Context(), name, ok))
-		real := b.pods("nova-" + name + "-edpm")[0].Status.ContainerStatuses[0].State.Terminated
-		if real.ExitCode != pretended.exitCode || real.Message != pretended.message() {
-			t.Errorf("limit %q: really %d %s, scripted %d %s", limit, real.ExitCode, real.Message, pretended.exitCode, pretended.message())
+		really := b.pods("nova-" + name + "-edpm")[0].Status.ContainerStatuses[0].State.Terminated
+		if really.ExitCode != pretended.exitCode || really.Message != pretended.message() {
+			t.Errorf("limit %q: really %d %s, scripted %d %s", limit, really.ExitCode, really.Message, pretended.exitCode, pretended.message())
 		}
 	}
 }
@@ -265,7 +265,7 @@ func TestAStoppedRunLeavesNothingBehind(t *testing.T) {
 	bin := t.TempDir()
 	pipe := filepath.Join(bin, "pipe")
 	b.must(syscall.Mkfifo(pipe, privateFile))
-	script := "#!/bin/sh\nexec 3> " + pipe + "\necho >&3\nsleep 1000 & wait\n"
+	script := "#!/bin/sh\nexec 3> " + pipe + "\nsleep 1000 &\necho >&3\nwait\n"
 	b.must(os.WriteFile(filepath.Join(bin, "ansible-playbook"), []byte(script), 0o700))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 

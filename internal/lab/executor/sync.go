@@ -99,7 +99,7 @@ func (e *Executor) ensureInputs(ctx context.Context, nodeSet *dataplanev1.OpenSt
 		objects = append(objects, &corev1.Secret{ObjectMeta: meta(key), Data: map[string][]byte{sshKey: []byte("the lab does not log in\n")}})
 	}
 	for _, object := range objects {
-		err := e.get(ctx, object.GetName(), object.DeepCopyObject().(client.Object)) //nolint:forcetypeassert // a copy has the type of its original
+		err := e.get(ctx, object.GetName(), object.DeepCopyObject().(client.Object))
 		if apierrors.IsNotFound(err) {
 			err = e.options.Client.Create(ctx, object, client.FieldOwner(asOperator))
 		}
@@ -167,11 +167,11 @@ func (e *Executor) source(ctx context.Context, from dataplanev1.DataSource) (cli
 		reference, object = from.SecretRef, &corev1.Secret{}
 	}
 	if reference == nil {
-		return nil, nil //nolint:nilnil // nothing named is nothing to mount
+		return nil, nil // nothing named is nothing to mount
 	}
 	err := e.get(ctx, reference.Name, object)
 	if apierrors.IsNotFound(err) && reference.Optional != nil && *reference.Optional {
-		return nil, nil //nolint:nilnil // as the comment says
+		return nil, nil
 	}
 	return object, err
 }
