@@ -20,13 +20,20 @@ import (
 	"github.com/rotation-operator/rotation-operator/internal/operator"
 )
 
+// interrupted is the exit code of a program that was interrupted, as shells have it.
+const interrupted = 130
+
 func main() {
 	ctrl.SetLogger(logr.Discard()) // libraries have nothing to say here; errors come back
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
 	err := command().ExecuteContext(ctx)
-	stop()
 	if err == nil {
 		return
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(os.Stderr, "Interrupted; everything that was started has ended.")
+		os.Exit(interrupted)
 	}
 	fmt.Fprintln(os.Stderr, "Error:", err)
 	var coded interface{ ExitCode() int }

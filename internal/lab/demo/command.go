@@ -2,8 +2,6 @@ package demo
 
 import (
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,10 +21,8 @@ terminal, it ends after the last stage.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			command.SilenceUsage = true
-			ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-			defer stop()
 			options.Stay = os.Getenv("DEMO") != "once" && os.Getenv("CI") == "" && term.IsTerminal(int(os.Stdout.Fd()))
-			return Run(ctx, options, command.OutOrStdout())
+			return Run(command.Context(), options, command.OutOrStdout())
 		},
 	}
 	command.Flags().StringVar(&options.Manager, "manager", "", "path of the operator's program; without it `manager` next to this program")

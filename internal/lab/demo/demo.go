@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/rotation-operator/rotation-operator/config/crd"
 	"github.com/rotation-operator/rotation-operator/internal/fleet"
 	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane"
 	"github.com/rotation-operator/rotation-operator/internal/lab/executor"
@@ -65,18 +64,11 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 
 	began := time.Now()
 	d.say("starting     kube-apiserver and etcd on loopback")
-	plane, err := controlplane.Start(ctx, controlplane.Options{Port: options.Port})
+	plane, err := testbed.StartControlPlane(ctx, options.Port)
 	if err != nil {
 		return err
 	}
 	defer plane.Stop() //nolint:errcheck // all that could be left is a temporary directory
-	definitions, err := crd.Definitions()
-	if err == nil {
-		err = plane.InstallCRDs(definitions)
-	}
-	if err != nil {
-		return err
-	}
 	kubeconfig, config, err := plane.Kubeconfig("demo", "system:masters")
 	if err != nil {
 		return err
@@ -123,7 +115,7 @@ func (d *demo) linger(ctx context.Context, plane *controlplane.ControlPlane) err
 	case <-plane.Done():
 		return errors.New("the API server has ended by itself")
 	case <-d.bed.OperatorDone():
-		return errors.New("the operator has ended by itself")
+		return d.bed.OperatorDied()
 	}
 }
 

@@ -31,7 +31,7 @@ func (d *demo) stages(ctx context.Context) error {
 		title string
 		play  func(context.Context) error
 	}{
-		{"two nodes are deployed", d.deployed},
+		{"two nodes are deployed with user7", d.deployed},
 		{"the Secret is rotated", d.rotated},
 		{"one node is deployed", d.oneNode},
 		{"all nodes are deployed", d.allNodes},
@@ -90,6 +90,7 @@ func (d *demo) secondNodeSet(ctx context.Context) error {
 	if err := d.show(ctx, wanted{first, 2, "v2", "v2"}, wanted{second, 0, "none", "v2"}); err != nil {
 		return err
 	}
+	d.say("")
 	if err := d.deploy(ctx, testbed.Deployment{Name: "edpm-b-initial", NodeSets: []string{second}}); err != nil {
 		return err
 	}
@@ -116,13 +117,14 @@ func (d *demo) show(ctx context.Context, wants ...wanted) error {
 			return err
 		}
 		if len(left) > 0 {
-			return fmt.Errorf("NodeSet %s does not show what it should: %s", want.nodeSet, strings.Join(left, "; "))
+			return fmt.Errorf("NodeSet %s does not show what it should: %s; the operator's last words:\n%s",
+				want.nodeSet, strings.Join(left, "; "), d.bed.OperatorLog())
 		}
 		shown := state.Secrets[secret]
 		fmt.Fprintf(w, "%s\t%s\t%d of %d\t%t\t%s\t%s\n", want.nodeSet, secret, state.UpdatedNodes, state.TotalNodes,
 			state.AllNodesUpdated, d.name(shown.Current), d.name(shown.Expected))
 		for _, node := range slices.Sorted(maps.Keys(shown.Nodes)) {
-			notes = append(notes, fmt.Sprintf("%s runs %s", node, d.names(shown.Nodes[node])))
+			notes = append(notes, node+" "+d.runs(shown.Nodes[node]))
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -156,12 +158,15 @@ func (d *demo) name(v fleet.Version) string {
 	return strings.TrimSpace(d.versions[v] + " " + v.Short())
 }
 
-func (d *demo) names(versions fleet.Versions) string {
+func (d *demo) runs(versions fleet.Versions) string {
+	if versions.IsOnly(fleet.None) {
+		return "has received nothing yet"
+	}
 	var all []string
 	for _, v := range versions {
 		all = append(all, d.name(v))
 	}
-	return strings.Join(all, " or ")
+	return "runs " + strings.Join(all, " or ")
 }
 
 // password is the part of a URL that nobody is to see.

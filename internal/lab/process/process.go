@@ -14,7 +14,6 @@ import (
 // Process is a child in a process group of its own.
 type Process struct {
 	command *exec.Cmd
-	log     string
 	done    chan struct{}
 	err     error
 }
@@ -27,7 +26,7 @@ func Start(log, program string, args ...string) (*Process, error) {
 		return nil, fmt.Errorf("log of %s: %w", program, err)
 	}
 	defer out.Close()
-	p := &Process{command: exec.Command(program, args...), log: log, done: make(chan struct{})}
+	p := &Process{command: exec.Command(program, args...), done: make(chan struct{})}
 	p.command.Stdout, p.command.Stderr = out, out
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -78,9 +77,9 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// LastWords are the last lines of what the process printed.
-func (p *Process) LastWords(lines int) string {
-	text, err := os.ReadFile(p.log)
+// LastWords are the last lines of a log.
+func LastWords(log string, lines int) string {
+	text, err := os.ReadFile(log)
 	if err != nil {
 		return err.Error()
 	}

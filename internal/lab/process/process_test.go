@@ -24,7 +24,7 @@ func TestStopAsks(t *testing.T) {
 	if !errors.As(p.Err(), &exit) || exit.ExitCode() != 3 {
 		t.Errorf("ended with %v, want its own exit code", p.Err())
 	}
-	if got := p.LastWords(1); got != "asked" {
+	if got := LastWords(log, 1); got != "asked" {
 		t.Errorf("last words %q", got)
 	}
 }
@@ -35,7 +35,7 @@ func TestStopInsists(t *testing.T) {
 	p := start(t, log, `trap "" TERM; sleep 1000 & echo $!; echo ready; wait`)
 	wait(t, log, "ready")
 	p.Stop(time.Nanosecond)
-	child, err := strconv.Atoi(strings.Fields(p.LastWords(2))[0])
+	child, err := strconv.Atoi(strings.Fields(LastWords(log, 2))[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ command or a file.`,
 			if err != nil {
 				return UsageError{err}
 			}
-			return Run(command.Context(), files, options, command.OutOrStdout())
+			return Run(command.Context(), files, options, command.OutOrStdout(), command.ErrOrStderr())
 		},
 	}
 	flags := command.Flags()

@@ -31,12 +31,17 @@ type player struct {
 	file    *File
 	bed     *testbed.Testbed
 	aliases aliases
-	// told is called after every step, with the result of an expectation.
-	told func(Step, *Result)
+	told    func(Step, *Result)
 }
 
-// play goes through the file and gives a result for each of its expectations. An error is about a step that could not
-// be taken; the expectations after it do not hold.
+// Play plays a file on a testbed of its own, whose operator is down, and gives a result for each of its expectations.
+// Told is called after every step, with the result of an expectation. An error is about a step that could not be
+// taken; the expectations after it do not hold.
+func Play(ctx context.Context, file *File, bed *testbed.Testbed, told func(Step, *Result)) ([]Result, error) {
+	p := &player{file: file, bed: bed, aliases: aliases{}, told: told}
+	return p.play(ctx)
+}
+
 func (p *player) play(ctx context.Context) ([]Result, error) {
 	var results []Result
 	broken := p.declare(ctx)

@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
-	"github.com/rotation-operator/rotation-operator/config/crd"
-	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane"
 	"github.com/rotation-operator/rotation-operator/internal/lab/testbed"
 )
 
@@ -31,24 +30,17 @@ var errNotMet = errors.New("not all expectations hold")
 
 // Run plays the files one after the other, each in a namespace of its own with an operator of its own, on one control
 // plane. It prints what came of them, and answers with an error unless every expectation of every file holds.
-func Run(ctx context.Context, files []*File, options Options, out io.Writer) error {
+func Run(ctx context.Context, files []*File, options Options, out, errOut io.Writer) error {
 	manager, err := testbed.FindManager(options.Manager)
 	if err != nil {
 		return err
 	}
 	options.Manager = manager
-	plane, err := controlplane.Start(ctx, controlplane.Options{})
+	plane, err := testbed.StartControlPlane(ctx, 0)
 	if err != nil {
 		return err
 	}
 	defer plane.Stop() //nolint:errcheck // all that could be left is a temporary directory
-	definitions, err := crd.Definitions()
-	if err == nil {
-		err = plane.InstallCRDs(definitions)
-	}
-	if err != nil {
-		return err
-	}
 	dir, err := os.MkdirTemp("", "rotation-scenario-")
 	if err != nil {
 		return fmt.Errorf("no directory for logs: %w", err)
@@ -64,10 +56,11 @@ func Run(ctx context.Context, files []*File, options Options, out io.Writer) err
 			return err
 		}
 		report.begin(file)
-		player := player{file: file, bed: bed, aliases: aliases{}, told: report.told}
-		results, err := player.play(ctx)
+		results, err := Play(ctx, file, bed, report.told)
 		bed.Close()
-		report.end(results, err)
+		if report.end(results, err); !report.isGood(results, err) {
+			fmt.Fprintf(errOut, "%s: the operator's last words:\n%s\n", file.Path, bed.OperatorLog())
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -112,6 +105,11 @@ func (r *report) end(results []Result, err error) {
 		r.broken = errors.Join(r.broken, err)
 	}
 	r.print("\n")
+}
+
+// isGood tells whether nothing went wrong with a file.
+func (r *report) isGood(results []Result, err error) bool {
+	return err == nil && !slices.ContainsFunc(results, func(result Result) bool { return !result.OK })
 }
 
 func (r *report) close() error {

@@ -109,9 +109,10 @@ func (o *operator) died() error {
 	return fmt.Errorf("the operator has ended by itself (%s); its last words:\n%s", how, o.lastWords())
 }
 
+// lastWords are the last lines that any of the operator's processes has logged.
 func (o *operator) lastWords() string {
 	const lines = 20
-	return o.process.LastWords(lines)
+	return process.LastWords(o.log, lines)
 }
 
 // done closes when the operator ends by itself, never while it is meant to be down.

@@ -4,6 +4,7 @@ package testbed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
 	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
+	"github.com/rotation-operator/rotation-operator/config/crd"
 	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane"
 	"github.com/rotation-operator/rotation-operator/internal/lab/executor"
 	operatorpkg "github.com/rotation-operator/rotation-operator/internal/operator"
@@ -54,6 +56,22 @@ type Testbed struct {
 	deleted  map[types.UID]string
 	stop     context.CancelFunc
 	watchers sync.WaitGroup
+}
+
+// StartControlPlane starts a control plane with the project's definitions in it. Whoever starts it has to Stop it.
+func StartControlPlane(ctx context.Context, port int) (*controlplane.ControlPlane, error) {
+	definitions, err := crd.Definitions()
+	if err != nil {
+		return nil, err
+	}
+	plane, err := controlplane.Start(ctx, controlplane.Options{Port: port})
+	if err != nil {
+		return nil, err
+	}
+	if err := plane.InstallCRDs(definitions); err != nil {
+		return nil, errors.Join(err, plane.Stop())
+	}
+	return plane, nil
 }
 
 // New makes the namespace. The operator is not up yet. Whoever makes a testbed has to Close it.
@@ -118,8 +136,11 @@ func (b *Testbed) NodesDir() string { return filepath.Join(b.options.Dir, b.name
 // OperatorDone closes when the operator ends by itself; it is for as long as the operator is not stopped.
 func (b *Testbed) OperatorDone() <-chan struct{} { return b.operator.done() }
 
-// OperatorLog is the file with what the operator has logged.
-func (b *Testbed) OperatorLog() string { return b.operator.log }
+// OperatorDied says how the operator has ended by itself. It is for after OperatorDone.
+func (b *Testbed) OperatorDied() error { return b.operator.died() }
+
+// OperatorLog gives the last lines of what the operator has logged.
+func (b *Testbed) OperatorLog() string { return b.operator.lastWords() }
 
 // StartOperator starts the operator and waits until it has caught up with the API server. It may be up already.
 func (b *Testbed) StartOperator(ctx context.Context) error { return b.operator.start(ctx) }
