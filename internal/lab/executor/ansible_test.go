@@ -25,7 +25,10 @@ import (
 func newAnsibleBed(t *testing.T) *bed {
 	t.Helper()
 	if _, err := exec.LookPath("ansible-playbook"); err != nil {
-		t.Fatal("this test needs ansible-playbook: install ansible-core")
+		if os.Getenv("CI") != "" || os.Getenv("ROTATION_REQUIRE_ANSIBLE") != "" {
+			t.Fatal("this test needs ansible-playbook: install ansible-core")
+		}
+		t.Skip("ansible-playbook is not installed")
 	}
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"flag"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -20,6 +21,12 @@ import (
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
+	flag.Parse()
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		if err := checks.Value.Set("2000"); err != nil {
+			panic(err)
+		}
+	}
 	testplane.Main(m)
 }
 

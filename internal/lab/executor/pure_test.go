@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
 
@@ -234,5 +235,23 @@ func TestConditionsKeepTheTimeSinceWhenTheyHold(t *testing.T) {
 	worst := mirror("X", dataplanev1.Conditions{isTrue("A", ""), isUnknown("B", ""), isRequested("C", "waits"), isRequested("D", "")})
 	if worst.Type != "X" || worst.Status != corev1.ConditionFalse || worst.Message != "waits" {
 		t.Errorf("mirrors %+v", worst)
+	}
+}
+
+func TestDeploymentsOfOneSecondComeInTheOrderOfTheirChanges(t *testing.T) {
+	deployment := func(name string, since int64) *dataplanev1.OpenStackDataPlaneDeployment {
+		d := &dataplanev1.OpenStackDataPlaneDeployment{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.Unix(2, 0)}}
+		if since > 0 {
+			d.Status.Conditions = listed(dataplanev1.Conditions{isTrue("DeploymentReady", "")}, nil, metav1.Unix(since, 0))
+		}
+		return d
+	}
+	all := []*dataplanev1.OpenStackDataPlaneDeployment{deployment("new", 0), deployment("c", 2), deployment("later", 3), deployment("b", 2), deployment("earlier", 1)}
+	var got []string
+	for _, d := range inOrder(all, map[string]int{"later": 1, "b": 2, "earlier": 3, "c": 4}) {
+		got = append(got, d.Name)
+	}
+	if !slices.Equal(got, []string{"earlier", "b", "c", "new", "later"}) {
+		t.Errorf("%v", got)
 	}
 }

@@ -1,10 +1,13 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -238,20 +241,19 @@ func nodeSetConditions(nodeSet *dataplanev1.OpenStackDataPlaneNodeSet, state nod
 }
 
 // inOrder sorts Deployments as openstack-operator means to: by the time since when they are as ready as they are. It
-// leaves open what comes first within a second; here rank does, a number that grows with every change.
-func inOrder(deployments []*dataplanev1.OpenStackDataPlaneDeployment, rank map[string]int) []*dataplanev1.OpenStackDataPlaneDeployment {
-	since := func(d *dataplanev1.OpenStackDataPlaneDeployment) metav1.Time {
+// leaves open what comes first within a second; here the number of the last change does, and what has none yet is last.
+func inOrder(deployments []*dataplanev1.OpenStackDataPlaneDeployment, changes map[string]int) []*dataplanev1.OpenStackDataPlaneDeployment {
+	key := func(d *dataplanev1.OpenStackDataPlaneDeployment) (since time.Time, change int) {
 		if ready := d.Status.Conditions.Find(dataplanev1.ConditionDeploymentReady); ready != nil {
-			return ready.LastTransitionTime
+			return ready.LastTransitionTime.Time, changes[string(d.UID)]
 		}
-		return d.CreationTimestamp
+		return d.CreationTimestamp.Time, math.MaxInt
 	}
 	sorted := slices.Clone(deployments)
 	slices.SortStableFunc(sorted, func(a, b *dataplanev1.OpenStackDataPlaneDeployment) int {
-		if by := since(a).Time.Compare(since(b).Time); by != 0 {
-			return by
-		}
-		return rank[string(a.UID)] - rank[string(b.UID)]
+		sinceA, changeA := key(a)
+		sinceB, changeB := key(b)
+		return cmp.Or(sinceA.Compare(sinceB), cmp.Compare(changeA, changeB))
 	})
 	return sorted
 }
