@@ -15,7 +15,7 @@ help: ## show this
 build: ## build the programs into bin/
 	@echo "building bin/" >&2
 	@mkdir -p bin
-	@go build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+	@go build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
 controlplane: ## build kube-apiserver, etcd and kubectl into the cache (minutes, once)
 	@hack/controlplane/build.sh
