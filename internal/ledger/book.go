@@ -125,40 +125,60 @@ func (b Book) InScope(node, secret string) bool {
 	return !scoped || host == node
 }
 
+// Carriers gives the runs that carried the Secret, in the order of their IDs.
+func (b Book) Carriers(secret string) []Run {
+	var carriers []Run
+	for _, id := range slices.Sorted(maps.Keys(b.Runs)) {
+		if _, carried := b.Runs[id].Carried[secret]; carried {
+			carriers = append(carriers, b.Runs[id])
+		}
+	}
+	return carriers
+}
+
 // Cell gathers the claims on one node and one Secret. Places are the services' places through which the node is
 // meant to receive the Secret; each begins with the node's origin.
 func (b Book) Cell(node, secret string, places []string) Cell {
+	return b.CellOf(node, secret, places, b.Carriers(secret))
+}
+
+// CellOf is Cell for a caller who asks for many nodes and has the Secret's Carriers.
+func (b Book) CellOf(node, secret string, places []string, carriers []Run) Cell {
 	places = slices.Clone(places)
 	var cell Cell
-	for _, run := range b.Runs {
-		versions, carried := run.Carried[secret]
+	for _, run := range carriers {
 		strength, reached := run.Reach[node]
-		if !carried || !reached || !b.InScope(node, secret) {
+		if !reached || !b.InScope(node, secret) {
 			continue
 		}
 		if slices.Contains(run.Partly, secret) {
 			strength = Attempted
 		}
-		cell = append(cell, Claim{Run: run.ID, Place: run.Place, Versions: versions, Strength: strength, Span: run.Span})
+		cell = append(cell, Claim{Run: run.ID, Place: run.Place, Versions: run.Carried[secret], Strength: strength, Span: run.Span})
 		places = append(places, run.Place)
-	}
-	origin := fleet.Unknown
-	if known, ok := b.Nodes[node]; ok {
-		origin = known.Origin
 	}
 	slices.Sort(places)
 	for _, place := range slices.Compact(places) {
-		cell = append(cell, Origin(place, origin))
+		cell = append(cell, Origin(place, b.OriginOf(node)))
 	}
 	return Join(cell, nil)
+}
+
+// OriginOf is what the node held before anything in the book; a node that the book does not know held anything.
+func (b Book) OriginOf(node string) fleet.Version {
+	if known, ok := b.Nodes[node]; ok {
+		return known.Origin
+	}
+	return fleet.Unknown
 }
 
 // Compact forgets the runs that no cell needs. It must be used only while every run of the NodeSet is settled.
 func (b Book) Compact() {
 	needed := map[string]bool{}
-	for node := range b.Nodes {
-		for secret := range b.carriedSecrets() {
-			for _, claim := range b.Cell(node, secret, nil).Compact() {
+	for secret := range b.carriedSecrets() {
+		carriers := b.Carriers(secret)
+		for node := range b.Nodes {
+			for _, claim := range b.CellOf(node, secret, nil, carriers).Compact() {
 				needed[claim.Run] = true
 			}
 		}

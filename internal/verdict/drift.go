@@ -74,12 +74,13 @@ func Judge(book ledger.Book, wanted Wanted, previously map[string]fleet.Version)
 	names := slices.Compact(slices.Sorted(slices.Values(wanted.Nodes)))
 	behind, doubtful := map[string]bool{}, map[string]bool{}
 	for secret, want := range wanted.Secrets {
+		records := newRecorder(book, secret, want.Places)
 		state := SecretDrift{Expected: want.Expected, Current: previously[secret], Nodes: map[string]NodeRecord{}}
 		for _, node := range names {
 			if !book.InScope(node, secret) {
 				continue
 			}
-			record := recordOf(book.Cell(node, secret, want.Places))
+			record := records.of(node)
 			state.Nodes[node] = record
 			if want.Expected != fleet.Unknown && record.Candidates.IsOnly(want.Expected) {
 				state.Updated++
@@ -104,6 +105,36 @@ func Judge(book ledger.Book, wanted Wanted, previously map[string]fleet.Version)
 		}
 	}
 	return drift
+}
+
+// recorder works out the records of one Secret. Most nodes of a fleet have the same history: each is judged once.
+type recorder struct {
+	book     ledger.Book
+	secret   string
+	places   []string
+	carriers []ledger.Run
+	known    map[string]NodeRecord
+}
+
+func newRecorder(book ledger.Book, secret string, places []string) *recorder {
+	return &recorder{book: book, secret: secret, places: places, carriers: book.Carriers(secret), known: map[string]NodeRecord{}}
+}
+
+func (r *recorder) of(node string) NodeRecord {
+	history := []byte(r.book.OriginOf(node))
+	for _, run := range r.carriers {
+		reach := byte('-')
+		if strength, reached := run.Reach[node]; reached {
+			reach = '0' + byte(strength)
+		}
+		history = append(history, reach)
+	}
+	record, known := r.known[string(history)]
+	if !known {
+		record = recordOf(r.book.CellOf(node, r.secret, r.places, r.carriers))
+		r.known[string(history)] = record
+	}
+	return record
 }
 
 // recordOf names, of the undominated claims, the delivery that counts or else the latest attempt.
