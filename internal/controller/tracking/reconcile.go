@@ -55,10 +55,13 @@ func (t *Tracker) ReconcileNodeSet(ctx context.Context, request reconcile.Reques
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if err := t.mendOutsideChange(ctx, state, &nodeSet); err != nil {
+		return reconcile.Result{}, err
+	}
 	drift, err := t.judge(ctx, state, world)
 	if err != nil {
-		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-			t.forget(request.NamespacedName) // somebody else wrote: look again at what stands there
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+			// Somebody else wrote since; the next look finds out what stands there.
 			return reconcile.Result{RequeueAfter: readAgain}, nil
 		}
 		return reconcile.Result{}, err
@@ -94,6 +97,7 @@ func (t *Tracker) stateOf(ctx context.Context, nodeSet *dataplanev1.OpenStackDat
 	}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
+	loaded.memory.Lost = loaded.memory.Lost || known != nil && len(loaded.memory.Book.Nodes) == 0
 	t.states[key] = loaded
 	for name, history := range loaded.memory.Book.Secrets {
 		t.journal(nodeSet.Namespace).Restore(name, history)
@@ -129,7 +133,7 @@ func (t *Tracker) load(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPl
 		s.memory.Lost = nodeSet.Status.SecretDeployment != nil
 	case store.IsLost(err):
 		log.FromContext(ctx).Error(err, "The stored record cannot be read; it is set aside and found out anew")
-		s.memory.Lost = !errors.Is(err, trackmap.ErrForeign)
+		s.memory.Lost = true // also where it is about a deleted NodeSet of that name: its nodes may still run something
 		if s.aside, err = t.store.SetAside(ctx, nodeSet, stored); err != nil {
 			return nil, err
 		}

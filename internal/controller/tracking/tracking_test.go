@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,8 @@ import (
 	"github.com/rotation-operator/rotation-operator/internal/controller/tracking"
 	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane/testplane"
 	"github.com/rotation-operator/rotation-operator/internal/operator"
+	"github.com/rotation-operator/rotation-operator/internal/store"
+	"github.com/rotation-operator/rotation-operator/internal/trackmap"
 	"github.com/rotation-operator/rotation-operator/internal/upstream"
 )
 
@@ -251,4 +254,54 @@ func TestARestartChangesNothing(t *testing.T) {
 	away(func() {})
 	s.expect(2, 2)
 	s.settles("c0")
+}
+
+// TestTheRecordIsWrittenAgain: whoever deletes or edits the record while the operator runs changes nothing for long.
+func TestTheRecordIsWrittenAgain(t *testing.T) {
+	s := newSite(t)
+	s.expect(2, 0)
+	s.deploy("initial", "", 2)
+	s.expect(2, 2)
+	s.settles("initial")
+	name := store.ConfigMapName("edpm")
+	whole := func() map[string]string {
+		var record corev1.ConfigMap
+		err := wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+			if err := s.c.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, &record); err != nil {
+				return false, client.IgnoreNotFound(err)
+			}
+			var nodeSet dataplanev1.OpenStackDataPlaneNodeSet
+			s.get(&nodeSet, "edpm")
+			_, _, err := trackmap.Decode(trackmap.Objects{"": record.Data}, string(nodeSet.UID))
+			return err == nil, nil
+		})
+		if err != nil {
+			t.Fatalf("the record is not written again: %v\n%v", err, record.Data)
+		}
+		return record.Data
+	}
+	before := whole()["nova-config"]
+	if err := s.c.Delete(context.Background(), &corev1.ConfigMap{ObjectMeta: s.meta(name)}); err != nil {
+		t.Fatal(err)
+	}
+	if after := whole()["nova-config"]; after != before {
+		t.Errorf("the view became %s", after)
+	}
+	var record corev1.ConfigMap
+	s.get(&record, name)
+	record.Data["nova-config"] = strings.ReplaceAll(record.Data["nova-config"], "compute-1", "compute-9")
+	if err := s.c.Update(context.Background(), &record); err != nil {
+		t.Fatal(err)
+	}
+	if after := whole()["nova-config"]; after != before {
+		t.Errorf("the view became %s", after)
+	}
+	s.expect(2, 2)
+	var aside corev1.ConfigMapList
+	if err := s.c.List(context.Background(), &aside, client.InNamespace(s.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(aside.Items, func(cm corev1.ConfigMap) bool { return strings.HasPrefix(cm.Name, name+"-unreadable-") }) {
+		t.Error("what somebody had written was not set aside")
+	}
 }
