@@ -47,6 +47,19 @@ func Resolve(inventory Inventory, limit string) Selection {
 	return resolve(inventory, "all", limit, true)
 }
 
+// ResolvePlay gives the hosts of one play: those that its hosts pattern and the limit have in common. Nil is no limit.
+func ResolvePlay(inventory Inventory, playHosts string, limit *string) Selection {
+	if limit == nil {
+		return resolve(inventory, playHosts, "", false)
+	}
+	return resolve(inventory, playHosts, *limit, true)
+}
+
+// Undecided is the selection of a run of which nothing can be said, for the reason given.
+func Undecided(inventory Inventory, why string) Selection {
+	return selection(inventory, nil, undecided("%s", why))
+}
+
 // ResolveRun gives the hosts of a run whose plays are for playHosts, with the given composed command line (the value
 // of RUNNER_CMDLINE).
 func ResolveRun(inventory Inventory, playHosts, commandLine string) Selection {

@@ -19,6 +19,10 @@ type request struct {
 	Inventory json.RawMessage `json:"inventory"`
 	// Limit is an argument of --limit, null or absent for none.
 	Limit *string `json:"limit"`
+	// PlayHosts is the play's hosts pattern, all where it is absent.
+	PlayHosts string `json:"play_hosts"`
+	// Env are settings of Ansible other than its defaults; with any, nothing is decided.
+	Env map[string]string `json:"env"`
 	// Spec are the fields of a Deployment, instead of Limit.
 	Spec *struct {
 		Tags     string `json:"ansibleTags"`
@@ -45,7 +49,8 @@ func NewCommand() *cobra.Command {
 		Short: "Say which hosts Ansible's limits choose",
 		Long: `Read JSON lines {"inventory": {"hosts", "groups", "children"}, "limit"} from the files or standard input, or with
 "spec": {"ansibleTags", "ansibleLimit", "ansibleSkipTags"} instead of "limit", and print a line for each:
-{"surely", "perhaps", "decided", "error"}. The order of groups counts.`,
+{"surely", "perhaps", "decided", "error"}. The order of groups counts. "play_hosts" is the play's hosts pattern, where
+it is not for all hosts.`,
 		RunE: func(command *cobra.Command, files []string) error {
 			command.SilenceUsage = true
 			out := bufio.NewWriter(command.OutOrStdout())
@@ -111,8 +116,10 @@ func (r request) resolve() (hostpattern.Selection, error) {
 		return hostpattern.Selection{}, err
 	case r.Spec != nil:
 		return hostpattern.ResolveRun(inventory, "all", hostpattern.Compose(r.Spec.Tags, r.Spec.Limit, r.Spec.SkipTags)), nil
-	case r.Limit != nil:
-		return hostpattern.Resolve(inventory, *r.Limit), nil
+	case len(r.Env) > 0:
+		return hostpattern.Undecided(inventory, "settings of Ansible may change the answer"), nil
+	case r.PlayHosts == "":
+		r.PlayHosts = "all"
 	}
-	return hostpattern.ResolveRun(inventory, "all", ""), nil
+	return hostpattern.ResolvePlay(inventory, r.PlayHosts, r.Limit), nil
 }
