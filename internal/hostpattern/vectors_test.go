@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -22,7 +23,7 @@ type vector struct {
 	ErrorKind *string           `json:"error_kind"`
 	Decidable *bool             `json:"decidable"`
 	Note      string            `json:"note"`
-	PlayHosts string            `json:"play_hosts"`
+	PlayHosts oneOrMore         `json:"play_hosts"`
 	Env       map[string]string `json:"env"`
 }
 
@@ -34,6 +35,18 @@ func (h *hosts) UnmarshalJSON(raw []byte) error {
 		return nil
 	}
 	return json.Unmarshal(raw, (*[]string)(h))
+}
+
+// oneOrMore is a play's hosts: a pattern or a list of them.
+type oneOrMore string
+
+func (o *oneOrMore) UnmarshalJSON(raw []byte) error {
+	var list []string
+	if err := json.Unmarshal(raw, &list); err == nil {
+		*o = oneOrMore(strings.Join(list, ","))
+		return nil
+	}
+	return json.Unmarshal(raw, (*string)(o))
 }
 
 // orderedInventory keeps the order of groups, which JSON objects in Go lose.
@@ -91,7 +104,7 @@ func TestLimitVectors(t *testing.T) {
 		if v.PlayHosts == "" {
 			v.PlayHosts = "all"
 		}
-		got := ResolvePlay(v.Inventory.Inventory, v.PlayHosts, v.Limit)
+		got := ResolvePlay(v.Inventory.Inventory, string(v.PlayHosts), v.Limit)
 		v.check(t, got)
 		if !got.Decided {
 			refused++

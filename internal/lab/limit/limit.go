@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,7 @@ type request struct {
 	// Limit is an argument of --limit, null or absent for none.
 	Limit *string `json:"limit"`
 	// PlayHosts is the play's hosts pattern, all where it is absent.
-	PlayHosts string `json:"play_hosts"`
+	PlayHosts playHosts `json:"play_hosts"`
 	// Env are settings of Ansible other than its defaults; with any, nothing is decided.
 	Env map[string]string `json:"env"`
 	// Spec are the fields of a Deployment, instead of Limit.
@@ -29,6 +30,19 @@ type request struct {
 		Limit    string `json:"ansibleLimit"`
 		SkipTags string `json:"ansibleSkipTags"`
 	} `json:"spec"`
+}
+
+// playHosts is a hosts pattern: a string, or a list of which every item is one.
+type playHosts string
+
+// UnmarshalJSON reads either form.
+func (p *playHosts) UnmarshalJSON(raw []byte) error {
+	var list []string
+	if err := json.Unmarshal(raw, &list); err == nil {
+		*p = playHosts(strings.Join(list, ","))
+		return nil
+	}
+	return json.Unmarshal(raw, (*string)(p))
 }
 
 // answer is one line of output.
@@ -121,5 +135,5 @@ func (r request) resolve() (hostpattern.Selection, error) {
 	case r.PlayHosts == "":
 		r.PlayHosts = "all"
 	}
-	return hostpattern.ResolvePlay(inventory, r.PlayHosts, r.Limit), nil
+	return hostpattern.ResolvePlay(inventory, string(r.PlayHosts), r.Limit), nil
 }
