@@ -9,8 +9,10 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -70,6 +72,9 @@ func Run(ctx context.Context, to *rest.Config, options Options) error {
 	if err != nil {
 		return fmt.Errorf("starting: %w", err)
 	}
+	if err := kindsAreServed(manager.GetRESTMapper()); err != nil {
+		return err
+	}
 	watcher, err := client.NewWithWatch(to, client.Options{Scheme: scheme, Mapper: manager.GetRESTMapper()})
 	if err != nil {
 		return fmt.Errorf("starting: %w", err)
@@ -81,6 +86,9 @@ func Run(ctx context.Context, to *rest.Config, options Options) error {
 		return err
 	}
 	ready := func(*http.Request) error {
+		if options.LeaderElection && !isElected(manager) {
+			return nil // it stands by
+		}
 		select {
 		case <-tracker.Ready():
 			return nil
@@ -92,6 +100,34 @@ func Run(ctx context.Context, to *rest.Config, options Options) error {
 		return fmt.Errorf("adding probes: %w", err)
 	}
 	return manager.Start(ctx)
+}
+
+func isElected(manager ctrl.Manager) bool {
+	select {
+	case <-manager.Elected():
+		return true
+	default:
+		return false
+	}
+}
+
+// kindsAreServed says at once, and in words, what a cache would only wait for.
+func kindsAreServed(mapper meta.RESTMapper) error {
+	for kind, remedy := range map[schema.GroupVersionKind]string{
+		rotationv1.GroupVersion.WithKind("SecretRollout"):                 "apply config/crd/rotation.openstack.org_secretrollouts.yaml",
+		dataplanev1.GroupVersion.WithKind("OpenStackDataPlaneNodeSet"):    "install openstack-operator",
+		dataplanev1.GroupVersion.WithKind("OpenStackDataPlaneDeployment"): "install openstack-operator",
+		dataplanev1.GroupVersion.WithKind("OpenStackDataPlaneService"):    "install openstack-operator",
+	} {
+		_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if meta.IsNoMatchError(err) {
+			return fmt.Errorf("the API server does not serve %s: %s", kind.GroupKind(), remedy)
+		}
+		if err != nil {
+			return fmt.Errorf("asking for %s: %w", kind.GroupKind(), err)
+		}
+	}
+	return nil
 }
 
 // cacheOptions keep out of the cache what the operator has no use for. Pods and Secrets are never in it.
