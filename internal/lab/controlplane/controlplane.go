@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/rotation-operator/rotation-operator/internal/lab/process"
 )
 
 // Options say how to start.
@@ -36,7 +38,7 @@ type ControlPlane struct {
 	dir        string
 	url        string
 	pki        *pki
-	etcd, api  *process
+	etcd, api  *process.Process
 	admin      *rest.Config
 	binaryPath string
 }
@@ -70,7 +72,7 @@ func (c *ControlPlane) start(ctx context.Context, options Options) error {
 	peer, client, api := ports[2], ports[1], ports[0]
 	etcdURL := fmt.Sprintf("http://127.0.0.1:%d", client)
 	c.url = fmt.Sprintf("https://127.0.0.1:%d", api)
-	if c.etcd, err = c.spawn("etcd",
+	if c.etcd, err = process.Start(c.log("etcd"), filepath.Join(c.binaryPath, "etcd"),
 		"--data-dir", filepath.Join(c.dir, "etcd"), "--unsafe-no-fsync", "--log-level", "warn",
 		"--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
 		"--listen-peer-urls", fmt.Sprintf("http://127.0.0.1:%d", peer),
@@ -78,7 +80,7 @@ func (c *ControlPlane) start(ctx context.Context, options Options) error {
 		"--initial-cluster", fmt.Sprintf("default=http://127.0.0.1:%d", peer)); err != nil {
 		return err
 	}
-	if c.api, err = c.spawn("kube-apiserver",
+	if c.api, err = process.Start(c.log("kube-apiserver"), filepath.Join(c.binaryPath, "kube-apiserver"),
 		"--etcd-servers", etcdURL, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
 		"--secure-port", strconv.Itoa(api), "--authorization-mode", "RBAC", "--anonymous-auth=false",
 		"--tls-cert-file", c.pki.path("apiserver.crt"), "--tls-private-key-file", c.pki.path("apiserver.key"),
@@ -117,18 +119,27 @@ func (c *ControlPlane) waitReady(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the API server is not ready after %s: %w\n%s", startTimeout, ctx.Err(), c.api.lastWords())
-		case <-c.etcd.done:
-			return fmt.Errorf("etcd has ended: %s", c.etcd.lastWords())
-		case <-c.api.done:
-			return fmt.Errorf("kube-apiserver has ended: %s", c.api.lastWords())
+			return fmt.Errorf("the API server is not ready after %s: %w\n%s", startTimeout, ctx.Err(), c.lastWords("kube-apiserver"))
+		case <-c.etcd.Done():
+			return fmt.Errorf("etcd has ended: %s", c.lastWords("etcd"))
+		case <-c.api.Done():
+			return fmt.Errorf("kube-apiserver has ended: %s", c.lastWords("kube-apiserver"))
 		case <-time.After(pause):
 		}
 	}
 }
 
+// log is where a program's output goes.
+func (c *ControlPlane) log(program string) string { return filepath.Join(c.dir, program+".log") }
+
+// lastWords are the last lines of a program's output.
+func (c *ControlPlane) lastWords(program string) string {
+	const lines = 8
+	return process.LastWords(c.log(program), lines)
+}
+
 // Done closes when the API server has ended, by itself or by Stop.
-func (c *ControlPlane) Done() <-chan struct{} { return c.api.done }
+func (c *ControlPlane) Done() <-chan struct{} { return c.api.Done() }
 
 // Admin is a configuration with all rights.
 func (c *ControlPlane) Admin() *rest.Config { return rest.CopyConfig(c.admin) }
@@ -167,9 +178,10 @@ func (c *ControlPlane) config(user string, groups ...string) (*rest.Config, erro
 
 // Stop ends both processes and removes everything that was written.
 func (c *ControlPlane) Stop() error {
-	for _, p := range []*process{c.api, c.etcd} {
+	const patience = 5 * time.Second
+	for _, p := range []*process.Process{c.api, c.etcd} {
 		if p != nil {
-			p.stop()
+			p.Stop(patience)
 		}
 	}
 	return os.RemoveAll(c.dir)
@@ -239,5 +251,5 @@ func freePorts(n, first int) ([]int, error) {
 
 // PIDs are the process IDs of etcd and the API server.
 func (c *ControlPlane) PIDs() []int {
-	return []int{c.etcd.command.Process.Pid, c.api.command.Process.Pid}
+	return []int{c.etcd.PID(), c.api.PID()}
 }
