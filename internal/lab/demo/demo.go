@@ -135,7 +135,7 @@ func (d *demo) invite(kubeconfig, binaries string) {
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.out, format+"\n", args...) }
 
-func since(began time.Time) string { return time.Since(began).Round(100 * time.Millisecond).String() }
+func since(began time.Time) string { return fmt.Sprintf("%.1fs", time.Since(began).Seconds()) }
 
 // deploy runs a Deployment of which every host ends well.
 func (d *demo) deploy(ctx context.Context, deployment testbed.Deployment) error {
@@ -145,7 +145,7 @@ func (d *demo) deploy(ctx context.Context, deployment testbed.Deployment) error 
 	}
 	limit := ""
 	if deployment.Limit != "" {
-		limit = " with ansibleLimit " + deployment.Limit
+		limit = " (ansibleLimit " + deployment.Limit + ")"
 	}
 	d.say("  OpenStackDataPlaneDeployment %s%s has run, %s", deployment.Name, limit, since(began))
 	return nil
