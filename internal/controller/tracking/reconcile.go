@@ -51,23 +51,22 @@ func (t *Tracker) ReconcileNodeSet(ctx context.Context, request reconcile.Reques
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	ahead, err := t.readSecrets(ctx, &world)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
+	// What cannot be read is unknown, and that has to be said: an error waits until everybody is told.
+	ahead, unread := t.readSecrets(ctx, &world)
 	if err := t.mendOutsideChange(ctx, state, &nodeSet); err != nil {
 		return reconcile.Result{}, err
 	}
 	drift, err := t.judge(ctx, state, world)
 	if err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-			// Somebody else wrote since; the next look finds out what stands there.
+			// Somebody else wrote since: look again at what stands there.
 			return reconcile.Result{RequeueAfter: readAgain}, nil
 		}
-		return reconcile.Result{}, err
+		drift.Missing = append(drift.Missing, fmt.Sprintf("The record cannot be stored: %v", err))
+		return reconcile.Result{}, errors.Join(err, t.tell(ctx, state, world, drift))
 	}
 	t.release(state, world)
-	if err := t.tell(ctx, state, world, drift); err != nil {
+	if err := errors.Join(unread, t.tell(ctx, state, world, drift)); err != nil {
 		return reconcile.Result{}, err
 	}
 	if ahead {
@@ -208,8 +207,8 @@ func (t *Tracker) readEnvironments(ctx context.Context, world *upstream.World) e
 }
 
 // readSecrets reads, one by one, the Secrets whose content is not known as of now. Ahead tells that a read was ahead
-// of the watch, which has to tell what came before it first.
-func (t *Tracker) readSecrets(ctx context.Context, world *upstream.World) (ahead bool, err error) {
+// of the watch, which has to tell what came before it first. One that cannot be read hinders no other.
+func (t *Tracker) readSecrets(ctx context.Context, world *upstream.World) (ahead bool, unread error) {
 	for _, name := range world.Reads() {
 		t.mutex.Lock()
 		turn := t.journal(world.NodeSet.Namespace).Turn()
@@ -217,7 +216,8 @@ func (t *Tracker) readSecrets(ctx context.Context, world *upstream.World) (ahead
 		var secret corev1.Secret
 		err := t.options.Live.Get(ctx, client.ObjectKey{Namespace: world.NodeSet.Namespace, Name: name}, &secret)
 		if err != nil && !apierrors.IsNotFound(err) {
-			return false, fmt.Errorf("reading Secret %s: %w", name, err)
+			unread = errors.Join(unread, fmt.Errorf("reading Secret %s: %w", name, err))
+			continue
 		}
 		t.mutex.Lock()
 		if err != nil {
@@ -228,7 +228,7 @@ func (t *Tracker) readSecrets(ctx context.Context, world *upstream.World) (ahead
 		t.mutex.Unlock()
 	}
 	t.view(world)
-	return ahead, nil
+	return ahead, unread
 }
 
 // judge lets the pure rooms work and stores what they found, if anything changed.

@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -303,5 +304,61 @@ func TestTheRecordIsWrittenAgain(t *testing.T) {
 	}
 	if !slices.ContainsFunc(aside.Items, func(cm corev1.ConfigMap) bool { return strings.HasPrefix(cm.Name, name+"-unreadable-") }) {
 		t.Error("what somebody had written was not set aside")
+	}
+}
+
+// TestAForbiddenSecretIsUnknown: who may not read a Secret any more does not go on saying what was true before.
+func TestAForbiddenSecretIsUnknown(t *testing.T) {
+	s := newSite(t)
+	s.expect(2, 0)
+	s.deploy("initial", "", 2)
+	s.expect(2, 2)
+	s.settles("initial")
+	var role rbacv1.Role
+	s.get(&role, "rotation-operator")
+	whole := role.DeepCopy()
+	for i, rule := range role.Rules {
+		if slices.Contains(rule.Resources, "secrets") {
+			role.Rules[i].Verbs = []string{"list", "watch"}
+		}
+	}
+	if err := s.c.Update(context.Background(), &role); err != nil {
+		t.Fatal(err)
+	}
+	s.mayRead(false)
+	s.rotate("user8")
+	s.expect(2, 0)
+	var rollout rotationv1.SecretRollout
+	s.get(&rollout, "edpm")
+	updated := meta.FindStatusCondition(rollout.Status.Conditions, rotationv1.ConditionUpdated)
+	if updated == nil || updated.Status != metav1.ConditionUnknown || updated.Reason != string(rotationv1.ReasonSecretUnknown) {
+		t.Errorf("the condition is %+v", updated)
+	}
+	whole.ResourceVersion = role.ResourceVersion
+	if err := s.c.Update(context.Background(), whole); err != nil {
+		t.Fatal(err)
+	}
+	s.mayRead(true)
+	s.deploy("again", "", 2)
+	s.expect(2, 2)
+}
+
+// mayRead waits until the API server has taken in whether the operator's account may read Secrets.
+func (s *site) mayRead(want bool) {
+	s.t.Helper()
+	_, config, err := testplane.Plane(s.t).Kubeconfig("operator-of-" + s.namespace)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+		err := c.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "nova-config"}, &corev1.Secret{})
+		return (err == nil) == want, nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
 	}
 }
