@@ -27,6 +27,7 @@ func TestDefinitionsAreServed(t *testing.T) {
 		"openstackdataplanedeployments": "osdpd osdpdeployment osdpdeployments",
 		"openstackdataplaneservices":    "osdps osdpservice osdpservices",
 		"secretrollouts":                "sro",
+		"credentialguards":              "cguard",
 	}
 	if len(definitions) != len(want) {
 		t.Fatalf("there are %d definitions, want %d", len(definitions), len(want))

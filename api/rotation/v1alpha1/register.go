@@ -11,7 +11,7 @@ var GroupVersion = schema.GroupVersion{Group: "rotation.openstack.org", Version:
 
 // AddToScheme adds the kinds in this package to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &SecretRollout{}, &SecretRolloutList{})
+	scheme.AddKnownTypes(GroupVersion, &SecretRollout{}, &SecretRolloutList{}, &CredentialGuard{}, &CredentialGuardList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
