@@ -26,21 +26,27 @@ const interrupted = 130
 func main() {
 	ctrl.SetLogger(logr.Discard()) // libraries have nothing to say here; errors come back
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
+	code := run(ctx)
+	stop()
+	os.Exit(code)
+}
+
+// run runs the command and gives the exit code.
+func run(ctx context.Context) int {
 	err := command().ExecuteContext(ctx)
-	if err == nil {
-		return
-	}
-	if ctx.Err() != nil {
+	var coded interface{ ExitCode() int }
+	switch {
+	case err == nil:
+		return 0
+	case ctx.Err() != nil:
 		fmt.Fprintln(os.Stderr, "Interrupted; everything that was started has ended.")
-		os.Exit(interrupted)
+		return interrupted
+	case errors.As(err, &coded):
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		return coded.ExitCode()
 	}
 	fmt.Fprintln(os.Stderr, "Error:", err)
-	var coded interface{ ExitCode() int }
-	if errors.As(err, &coded) {
-		os.Exit(coded.ExitCode())
-	}
-	os.Exit(1)
+	return 1
 }
 
 func command() *cobra.Command {

@@ -48,7 +48,7 @@ func (t *terminal) Write(p []byte) (int, error) {
 }
 
 // play runs the demo, and checks that nothing of it is left.
-func play(t *testing.T, ctx context.Context, options Options, out *terminal) error {
+func play(ctx context.Context, t *testing.T, options Options, out *terminal) error {
 	t.Helper()
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -107,7 +107,7 @@ func masked(printed string) string {
 func TestOnce(t *testing.T) {
 	program := manager(t)
 	var out terminal
-	if err := play(t, t.Context(), Options{Manager: program}, &out); err != nil {
+	if err := play(t.Context(), t, Options{Manager: program}, &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	golden := "testdata/scripted.txt"
@@ -152,7 +152,7 @@ func TestStay(t *testing.T) {
 			}
 		}
 	}}
-	if err := play(t, ctx, Options{Manager: program, Stay: true}, &out); err != nil {
+	if err := play(ctx, t, Options{Manager: program, Stay: true}, &out); err != nil {
 		t.Fatal(err)
 	}
 	printed, rest, invited := strings.Cut(out.String(), "\nThe control plane is still up")
@@ -169,7 +169,7 @@ func TestInterrupted(t *testing.T) {
 	for _, words := range []string{"starting ", "Stage 1", "Stage 4"} {
 		ctx, interrupt := context.WithCancel(t.Context())
 		out := terminal{words: words, then: func(string) { interrupt() }}
-		if err := play(t, ctx, Options{Manager: program, Stay: true}, &out); !errors.Is(err, context.Canceled) {
+		if err := play(ctx, t, Options{Manager: program, Stay: true}, &out); !errors.Is(err, context.Canceled) {
 			t.Errorf("interrupted at %q: %v", words, err)
 		}
 	}
