@@ -15,8 +15,10 @@ type Held struct {
 	Since fleet.Instant `json:"since,omitzero"`
 	// Keys are the names of the Secret's keys, sorted.
 	Keys []string `json:"keys,omitempty"`
-	// Identities are the names of the credentials inside, as far as anybody asked for them.
+	// Identities are the names of the credentials inside, as far as anybody asked for them, sorted.
 	Identities []string `json:"identities,omitempty"`
+	// Asked are the questions, sorted, that Identities answers in full; of any other it is not known what is inside.
+	Asked []string `json:"asked,omitempty"`
 }
 
 // History is what a Secret held over time, as far as it was seen. Before its first entry it held anything.
@@ -38,8 +40,8 @@ type Reading struct {
 	// Missed says that something was written between the last reading and this one that nobody read, or that
 	// nobody can tell.
 	Missed bool
-	// Keys and Identities are what Held keeps of the content.
-	Keys, Identities []string
+	// Keys, Identities and Asked are what Held keeps of the content.
+	Keys, Identities, Asked []string
 }
 
 // Current is the version of the last reading, Unknown where there was none.
@@ -60,9 +62,23 @@ func (h History) KeysOf(version fleet.Version) (keys []string, known bool) {
 	return nil, false
 }
 
-// Add appends a reading. A reading that is not newer than the last one says nothing new.
+// Carries tells whether the identity is inside a version, as the question finds it. Known is false where the question
+// was never asked of that version.
+func (h History) Carries(version fleet.Version, identity, question string) (carries, known bool) {
+	for _, held := range h.Held {
+		if held.Version == version && version != fleet.Unknown && slices.Contains(held.Asked, question) {
+			return slices.Contains(held.Identities, identity), true
+		}
+	}
+	return false, version == fleet.None
+}
+
+// Add appends a reading. A reading that is not newer than the last one says nothing new, unless more was asked.
 func (h History) Add(r Reading) History {
 	if r.UID == h.UID && r.Revision <= h.Revision {
+		if r.Revision == h.Revision {
+			h.Held = learn(slices.Clone(h.Held), r)
+		}
 		return h
 	}
 	held := slices.Clone(h.Held)
@@ -70,9 +86,25 @@ func (h History) Add(r Reading) History {
 		held = append(held, Held{Version: fleet.Unknown, Since: fleet.Instant{Revision: h.Revision + 1}})
 	}
 	if last := len(held) - 1; last < 0 || held[last].Version != r.Version {
-		held = append(held, Held{Version: r.Version, Since: r.Changed, Keys: r.Keys, Identities: r.Identities})
+		held = append(held, Held{Version: r.Version, Since: r.Changed, Keys: r.Keys, Identities: r.Identities, Asked: r.Asked})
 	}
-	return History{UID: r.UID, Revision: r.Revision, Held: held}
+	return History{UID: r.UID, Revision: r.Revision, Held: learn(held, r)}
+}
+
+// learn adds what was asked in a reading to the last entry, where it is of the same content.
+func learn(held []Held, r Reading) []Held {
+	if last := len(held) - 1; last >= 0 && held[last].Version == r.Version && r.Version != fleet.Unknown {
+		held[last].Identities = joined(held[last].Identities, r.Identities)
+		held[last].Asked = joined(held[last].Asked, r.Asked)
+	}
+	return held
+}
+
+func joined(a, b []string) []string {
+	if len(b) == 0 {
+		return a
+	}
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
 // Between gives the versions a pod may have mounted that was created at began and had its containers running by

@@ -19,9 +19,14 @@ type Journal struct {
 	Pods map[types.UID]Pod
 	// Secrets are all Secrets that a watch told of or that histories were restored for.
 	Secrets map[string]Secret
+	// Identify, if there is one, is asked of every Secret that is read.
+	Identify Identify
 	// turn counts what was taken down. It orders what was read live against what was seen before.
 	turn uint64
 }
+
+// Identify gives the names of the credentials in a Secret's data, and the questions that this answers in full.
+type Identify func(secret string, data map[string][]byte) (identities, asked []string)
 
 // NewJournal is an empty journal.
 func NewJournal() *Journal {
@@ -105,7 +110,7 @@ func (j *Journal) Turn() uint64 {
 // SecretRead adds a live read. It answers false while the read is ahead of the watch: then the watch has something
 // to tell first, and the read is to be repeated after that.
 func (j *Journal) SecretRead(secret *corev1.Secret, turn uint64) bool {
-	have, ok := j.Secrets[secret.Name].read(secret, turn)
+	have, ok := j.Secrets[secret.Name].read(secret, turn, j.Identify)
 	if ok {
 		j.Secrets[secret.Name] = have
 	}

@@ -79,7 +79,7 @@ func (s Secret) announce(meta metav1.Object, deleted bool) Secret {
 }
 
 // read adds a live read. It is refused (false) while it is ahead of the watch, which then has more to tell.
-func (s Secret) read(secret *corev1.Secret, turn uint64) (Secret, bool) {
+func (s Secret) read(secret *corev1.Secret, turn uint64, identify Identify) (Secret, bool) {
 	revision := Revision(secret.ResourceVersion)
 	known := string(secret.UID) == s.History.UID && revision == s.History.Revision
 	if !known && !s.gap && !slices.Contains(s.announced, revision) {
@@ -87,10 +87,14 @@ func (s Secret) read(secret *corev1.Secret, turn uint64) (Secret, bool) {
 	}
 	version := fingerprint.Of(secret.Data, string(secret.Type))
 	others := slices.ContainsFunc(s.announced, func(r uint64) bool { return r < revision })
-	s.History = s.History.Add(ledger.Reading{
+	reading := ledger.Reading{
 		UID: string(secret.UID), Revision: revision, Version: version, Missed: s.gap || others,
 		Changed: fleet.Instant{Revision: revision, Time: dataWritten(secret)}, Keys: slices.Sorted(maps.Keys(secret.Data)),
-	})
+	}
+	if identify != nil {
+		reading.Identities, reading.Asked = identify(secret.Name, secret.Data)
+	}
+	s.History = s.History.Add(reading)
 	s.Contents = maps.Clone(s.Contents)
 	if s.Contents == nil {
 		s.Contents = map[fleet.Version]Content{}

@@ -14,7 +14,7 @@ import (
 // NewCommand is `rotation-lab replay`.
 func NewCommand() *cobra.Command {
 	var options Options
-	var output string
+	var output, guardFile string
 	command := &cobra.Command{
 		Use:   "replay EVENTS.jsonl.gz...",
 		Short: "Feed recorded watch events through the operator's rooms and print what stands after them",
@@ -28,7 +28,17 @@ operator without any API server, and print what stands after the last one. Sever
 			if options.At < 0 || options.Margin < 0 {
 				return fmt.Errorf("--at and --margin cannot be negative")
 			}
+			if options.Credential != "" && guardFile == "" {
+				return fmt.Errorf("--credential needs --guard")
+			}
 			command.SilenceUsage = true
+			if guardFile != "" {
+				guard, err := ReadGuard(guardFile)
+				if err != nil {
+					return err
+				}
+				options.Guard = guard
+			}
 			player := NewPlayer(options)
 			for _, file := range files {
 				if err := player.File(file); err != nil {
@@ -45,6 +55,8 @@ operator without any API server, and print what stands after the last one. Sever
 	}
 	command.Flags().IntVar(&options.At, "at", 0, "stop after the event of this number (0: play all)")
 	command.Flags().DurationVar(&options.Margin, "margin", 0, "how long before a pod's creation a kubelet may still have served the older Secret")
+	command.Flags().StringVar(&guardFile, "guard", "", "a file with a CredentialGuard: say of each credential whether it may go")
+	command.Flags().StringVar(&options.Credential, "credential", "", "judge this credential alone")
 	command.Flags().StringVarP(&output, "output", "o", "table", "json or table")
 	return command
 }
@@ -61,6 +73,13 @@ func printTable(out io.Writer, report Report) error {
 				fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", secretName, secret.ExpectedHash.Short(), node, secret.Nodes[node])
 			}
 		}
+	}
+	if len(report.Credentials) > 0 {
+		fmt.Fprintf(w, "CREDENTIAL\tMAY GO\tREASON\tMESSAGE\n")
+	}
+	for _, identity := range slices.Sorted(maps.Keys(report.Credentials)) {
+		credential := report.Credentials[identity]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", identity, credential.Verdict, credential.Reason, credential.Message)
 	}
 	return w.Flush()
 }

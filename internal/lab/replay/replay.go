@@ -35,6 +35,8 @@ type Event struct {
 // Report is what stands after the last event, by the NodeSet's name (with its namespace where two have that name).
 type Report struct {
 	NodeSets map[string]NodeSet `json:"nodeSets"`
+	// Credentials has an answer for every identity that a guard found, or for the one that was asked for.
+	Credentials map[string]Credential `json:"credentials,omitempty"`
 }
 
 // NodeSet is what stands of one NodeSet.
@@ -58,6 +60,10 @@ type Options struct {
 	At int
 	// Margin is how long before a pod's creation a kubelet may still have served the older Secret.
 	Margin time.Duration
+	// Guard, if there is one, says which credentials to look for.
+	Guard *Guard
+	// Credential is the only identity to judge; empty stands for all that were seen.
+	Credential string
 }
 
 // Player holds the state of the cluster and the books as of the events so far.
@@ -66,6 +72,8 @@ type Player struct {
 	// now is when the last event was received.
 	now        time.Time
 	namespaces map[string]*namespace
+	// seen are the identities that the guard found in any Secret so far.
+	seen map[string]bool
 }
 
 type namespace struct {
@@ -81,7 +89,7 @@ type namespace struct {
 
 // NewPlayer begins with an empty cluster.
 func NewPlayer(options Options) *Player {
-	return &Player{options: options, namespaces: map[string]*namespace{}}
+	return &Player{options: options, namespaces: map[string]*namespace{}, seen: map[string]bool{}}
 }
 
 // File plays a recording: JSON lines, gzipped where the content says so.
@@ -123,7 +131,7 @@ func (p *Player) Play(event Event) error {
 	}
 	ns := p.namespaces[head.Namespace]
 	if ns == nil {
-		ns = &namespace{journal: upstream.NewJournal(), nodeSets: map[string]*dataplanev1.OpenStackDataPlaneNodeSet{},
+		ns = &namespace{journal: p.newJournal(), nodeSets: map[string]*dataplanev1.OpenStackDataPlaneNodeSet{},
 			deployments: map[types.UID]*dataplanev1.OpenStackDataPlaneDeployment{},
 			services:    map[string]*dataplanev1.OpenStackDataPlaneService{},
 			jobs:        map[types.UID]*batchv1.Job{}, secrets: map[string]*corev1.Secret{}, memories: map[types.UID]*upstream.Memory{}, drifts: map[types.UID]verdict.Drift{}}
@@ -188,11 +196,15 @@ func keep[K comparable, V any](objects map[K]V, key K, object V, gone bool) {
 	objects[key] = object
 }
 
-func (p *Player) judge(ns *namespace, nodeSet *dataplanev1.OpenStackDataPlaneNodeSet) {
-	world := upstream.World{
+func (p *Player) worldOf(ns *namespace, nodeSet *dataplanev1.OpenStackDataPlaneNodeSet) upstream.World {
+	return upstream.World{
 		NodeSet: nodeSet, Deployments: ns.deployments, Services: ns.services, Jobs: ns.jobs,
 		Pods: ns.journal.Pods, Secrets: ns.journal.Secrets, Margin: p.options.Margin, SharedRevisions: true,
 	}
+}
+
+func (p *Player) judge(ns *namespace, nodeSet *dataplanev1.OpenStackDataPlaneNodeSet) {
+	world := p.worldOf(ns, nodeSet)
 	for _, name := range world.Reads() {
 		if secret := ns.secrets[name]; secret != nil {
 			ns.journal.SecretRead(secret, ns.journal.Turn())
@@ -216,6 +228,9 @@ func (p *Player) Report() Report {
 			}
 			report.NodeSets[name] = reportOf(ns.drifts[nodeSet.UID])
 		}
+	}
+	if p.options.Guard != nil {
+		report.Credentials = p.credentials()
 	}
 	return report
 }
