@@ -109,28 +109,24 @@ func (n NodeSet) look(r Request, secret string, findings map[string]finding) int
 		}
 		cells++
 		found := findings[node]
-		found.add(r, n.Book.Secrets[secret], records.of(node))
+		record := records.of(node)
+		if len(record.Claims) == 0 { // no run reached the node and no service brings the Secret: it is as it was
+			record.Claims = ledger.Cell{ledger.Origin("", n.Book.OriginOf(node))}
+		}
+		found.add(r, n.Book.Secrets[secret], record.Claims)
 		found.unknown = found.unknown || isTwice(n.Wanted.Nodes, node)
 		findings[node] = found
 	}
 	return cells
 }
 
-// add weighs every claim that nothing dominates.
-func (f *finding) add(r Request, history ledger.History, record NodeRecord) {
-	if record.Candidates.Has(fleet.Unknown) {
-		f.unknown = true
-	}
-	for _, claim := range record.Claims {
+// add weighs the claims on one node that nothing dominates.
+func (f *finding) add(r Request, history ledger.History, claims ledger.Cell) {
+	for _, claim := range claims {
 		inside, unknown := holds(claim.Versions, r, history)
-		switch {
-		case inside && isOvertaken(claim, record.Claims):
-			f.unproved = true
-		case inside:
-			f.behind = true
-		case unknown:
-			f.unknown = true
-		}
+		f.behind = f.behind || inside && !isOvertaken(claim, claims)
+		f.unproved = f.unproved || inside
+		f.unknown = f.unknown || unknown
 		if r.Proof && claim.Strength < ledger.Proved && !claim.Versions.IsOnly(fleet.None) {
 			f.unproved = true
 		}
