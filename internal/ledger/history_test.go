@@ -63,3 +63,44 @@ func TestBetweenHoldsWhatWasMounted(t *testing.T) {
 		t.Error("no answer was ever exact: the property held vacuously")
 	}
 }
+
+// TestCarriesKnowsWhatWasAsked: a version answers the questions that were asked of it, also those that came later, and
+// no others.
+func TestCarriesKnowsWhatWasAsked(t *testing.T) {
+	reading := func(revision uint64, version fleet.Version, asked string, identities ...string) ledger.Reading {
+		return ledger.Reading{UID: "u", Revision: revision, Version: version, Asked: []string{asked}, Identities: identities}
+	}
+	var history ledger.History
+	history = history.Add(ledger.Reading{UID: "u", Revision: 1, Version: "old"})
+	history = history.Add(reading(2, "a", "q1", "user7"))
+	same := history.Add(reading(2, "b", "q2", "user8")) // one revision has one content: this is not to be believed
+	history = history.Add(reading(2, "a", "q2", "id7", "id6"))
+	history = history.Add(reading(3, "a", "q3"))
+	history = history.Add(reading(4, fleet.Unknown, "q1", "user7"))
+	history = history.Add(reading(5, "a", "q4", "x"))
+	for _, tt := range []struct {
+		history        ledger.History
+		version        fleet.Version
+		identity       string
+		question       string
+		carries, known bool
+	}{
+		{history, "a", "user7", "q1", true, true},
+		{history, "a", "user8", "q1", false, true},
+		{history, "a", "id6", "q2", true, true},
+		{history, "a", "user7", "q3", true, true}, // more than was found by that question is no harm
+		{history, "a", "x", "q4", true, true},
+		{history, "a", "user7", "q5", false, false},
+		{history, "old", "user7", "q1", false, false},
+		{history, "never", "user7", "q1", false, false},
+		{history, fleet.Unknown, "user7", "q1", false, false},
+		{history, fleet.None, "user7", "q1", false, true},
+		{same, "a", "user8", "q2", false, false},
+		{ledger.History{}, "a", "user7", "q1", false, false},
+	} {
+		carries, known := tt.history.Carries(tt.version, tt.identity, tt.question)
+		if carries != tt.carries || known != tt.known {
+			t.Errorf("%s in %s by %s: carries %t, known %t", tt.identity, tt.version, tt.question, carries, known)
+		}
+	}
+}
