@@ -168,6 +168,7 @@ func identityNotFound(r Request, _ survey) (Outcome, Reason, string) {
 	if len(problems) == 0 {
 		return "", "", ""
 	}
+	slices.Sort(problems)
 	return Unknown, ReasonIdentityNotFound, "The guard cannot read its Secrets: " + some(problems, "; ") + "; correct the Secret or the guard"
 }
 
@@ -181,6 +182,7 @@ func stillInCluster(r Request, _ survey) (Outcome, Reason, string) {
 	if len(carriers) == 0 {
 		return "", "", ""
 	}
+	slices.Sort(carriers)
 	return Held, ReasonStillInCluster, fmt.Sprintf("Secret %s in the cluster still carries %s; rotate it first", some(carriers, ", "), r.Identity)
 }
 

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
@@ -48,8 +47,8 @@ func ReadGuard(file string) (*Guard, error) {
 	return &Guard{extractor: extractor, proof: declared.Spec.Strength == rotationv1.StrengthProved}, nil
 }
 
-// newJournal begins a journal that asks for the guard's credentials.
-func (p *Player) newJournal() *upstream.Journal {
+// journalOf begins a journal that asks for the guard's credentials and notes those that it sees.
+func (p *Player) journalOf(seen map[string]bool) *upstream.Journal {
 	journal := upstream.NewJournal()
 	if guard := p.options.Guard; guard != nil {
 		journal.Identify = func(secret string, data map[string][]byte) (identities, asked []string) {
@@ -58,7 +57,7 @@ func (p *Player) newJournal() *upstream.Journal {
 				return nil, nil
 			}
 			for _, identity := range identities {
-				p.seen[identity] = true
+				seen[identity] = true
 			}
 			return identities, []string{guard.extractor.ID()}
 		}
@@ -66,64 +65,72 @@ func (p *Player) newJournal() *upstream.Journal {
 	return journal
 }
 
+// credentials judges, in every namespace that has NodeSets, the identity that was asked for or all that were seen.
 func (p *Player) credentials() map[string]Credential {
-	request := verdict.Request{Question: p.options.Guard.extractor.ID(), Covers: p.options.Guard.extractor.Covers,
-		Proof: p.options.Guard.proof, Cluster: p.cluster(), NodeSets: p.judged(), Now: p.now}
-	identities := p.seen
-	if asked := p.options.Credential; asked != "" {
-		identities = map[string]bool{asked: true}
-	}
 	credentials := map[string]Credential{}
-	for identity := range identities {
-		request.Identity = identity
-		answer := verdict.MayGo(request)
-		credentials[identity] = Credential{Verdict: answer.Outcome, Reason: answer.Reason, Message: answer.Message,
-			Nodes: append([]string{}, answer.Nodes...), UnknownNodes: append([]string{}, answer.UnknownNodes...)}
+	for namespace, ns := range p.namespaces {
+		if len(ns.nodeSets) == 0 {
+			continue
+		}
+		identities := ns.seen
+		if asked := p.options.Credential; asked != "" {
+			identities = map[string]bool{asked: true}
+		}
+		request := verdict.Request{Question: p.options.Guard.extractor.ID(), Covers: p.options.Guard.extractor.Covers,
+			Proof: p.options.Guard.proof, Cluster: p.cluster(ns), NodeSets: p.judged(ns), Now: p.now}
+		for identity := range identities {
+			request.Identity = identity
+			answer := verdict.MayGo(request)
+			name := identity
+			if p.severalHaveNodeSets() {
+				name = namespace + "/" + identity
+			}
+			credentials[name] = Credential{Verdict: answer.Outcome, Reason: answer.Reason, Message: answer.Message,
+				Nodes: append([]string{}, answer.Nodes...), UnknownNodes: append([]string{}, answer.UnknownNodes...)}
+		}
 	}
 	return credentials
 }
 
-// judged are the NodeSets as they stand.
-func (p *Player) judged() []verdict.NodeSet {
-	var judged []verdict.NodeSet
-	for namespace, ns := range p.namespaces {
-		for name, nodeSet := range ns.nodeSets {
-			memory, world := ns.memories[nodeSet.UID], p.worldOf(ns, nodeSet)
-			if p.inSeveralNamespaces(name) {
-				name = namespace + "/" + name
-			}
-			one := verdict.NodeSet{Name: name, Book: memory.Book, Wanted: world.Wanted(nil)}
-			for _, uid := range world.Touching() {
-				if memory.Settled[uid] == "" {
-					one.Unsettled = append(one.Unsettled, world.Deployments[uid].Name)
-				}
-			}
-			judged = append(judged, one)
+func (p *Player) severalHaveNodeSets() bool {
+	n := 0
+	for _, ns := range p.namespaces {
+		if len(ns.nodeSets) > 0 {
+			n++
 		}
+	}
+	return n > 1
+}
+
+// judged are the NodeSets of a namespace as they stand.
+func (p *Player) judged(ns *namespace) []verdict.NodeSet {
+	var judged []verdict.NodeSet
+	for name, nodeSet := range ns.nodeSets {
+		memory, world := ns.memories[nodeSet.UID], p.worldOf(ns, nodeSet)
+		one := verdict.NodeSet{Name: name, Book: memory.Book, Wanted: world.Wanted(nil)}
+		for _, uid := range world.Touching() {
+			if memory.Settled[uid] == "" {
+				one.Unsettled = append(one.Unsettled, world.Deployments[uid].Name)
+			}
+		}
+		judged = append(judged, one)
 	}
 	return judged
 }
 
-// cluster reads the covered Secrets as they stand.
-func (p *Player) cluster() []verdict.ClusterSecret {
+// cluster reads the covered Secrets of a namespace as they stand.
+func (p *Player) cluster(ns *namespace) []verdict.ClusterSecret {
 	var secrets []verdict.ClusterSecret
-	for _, ns := range p.namespaces {
-		for name, secret := range ns.secrets {
-			if !p.options.Guard.extractor.Covers(name) {
-				continue
-			}
-			one := verdict.ClusterSecret{Name: name}
-			var err error
-			if one.Identities, err = p.options.Guard.extractor.Identities(name, secret.Data); err != nil {
-				var notFound *identity.NotFoundError
-				if errors.As(err, &notFound) {
-					one.NotFound = err.Error()
-				} else {
-					one.Unread = err.Error()
-				}
-			}
-			secrets = append(secrets, one)
+	for name, secret := range ns.secrets {
+		if !p.options.Guard.extractor.Covers(name) {
+			continue
 		}
+		one := verdict.ClusterSecret{Name: name}
+		var err error
+		if one.Identities, err = p.options.Guard.extractor.Identities(name, secret.Data); err != nil {
+			one.NotFound = err.Error()
+		}
+		secrets = append(secrets, one)
 	}
 	return secrets
 }

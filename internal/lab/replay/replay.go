@@ -35,7 +35,8 @@ type Event struct {
 // Report is what stands after the last event, by the NodeSet's name (with its namespace where two have that name).
 type Report struct {
 	NodeSets map[string]NodeSet `json:"nodeSets"`
-	// Credentials has an answer for every identity that a guard found, or for the one that was asked for.
+	// Credentials has an answer for every identity that a guard found, or for the one that was asked for (with its
+	// namespace where several have NodeSets).
 	Credentials map[string]Credential `json:"credentials,omitempty"`
 }
 
@@ -72,8 +73,6 @@ type Player struct {
 	// now is when the last event was received.
 	now        time.Time
 	namespaces map[string]*namespace
-	// seen are the identities that the guard found in any Secret so far.
-	seen map[string]bool
 }
 
 type namespace struct {
@@ -85,11 +84,13 @@ type namespace struct {
 	secrets     map[string]*corev1.Secret
 	memories    map[types.UID]*upstream.Memory
 	drifts      map[types.UID]verdict.Drift
+	// seen are the identities that the guard found in any Secret so far.
+	seen map[string]bool
 }
 
 // NewPlayer begins with an empty cluster.
 func NewPlayer(options Options) *Player {
-	return &Player{options: options, namespaces: map[string]*namespace{}, seen: map[string]bool{}}
+	return &Player{options: options, namespaces: map[string]*namespace{}}
 }
 
 // File plays a recording: JSON lines, gzipped where the content says so.
@@ -131,7 +132,8 @@ func (p *Player) Play(event Event) error {
 	}
 	ns := p.namespaces[head.Namespace]
 	if ns == nil {
-		ns = &namespace{journal: p.newJournal(), nodeSets: map[string]*dataplanev1.OpenStackDataPlaneNodeSet{},
+		seen := map[string]bool{}
+		ns = &namespace{seen: seen, journal: p.journalOf(seen), nodeSets: map[string]*dataplanev1.OpenStackDataPlaneNodeSet{},
 			deployments: map[types.UID]*dataplanev1.OpenStackDataPlaneDeployment{},
 			services:    map[string]*dataplanev1.OpenStackDataPlaneService{},
 			jobs:        map[types.UID]*batchv1.Job{}, secrets: map[string]*corev1.Secret{}, memories: map[types.UID]*upstream.Memory{}, drifts: map[types.UID]verdict.Drift{}}
