@@ -39,6 +39,8 @@ func TestBadGuardsAreRefused(t *testing.T) {
 		{`[{secretNames: [a], keys: [b]}]`, "", "exactly one of regexp, urlUser, ini and jsonPath is needed"},
 		{`[{secretNames: [a], keys: [b], regexp: "(?P<identity>c)", jsonPath: "{.a}"}]`, "", "exactly one of regexp, urlUser, ini and jsonPath is needed"},
 		{`[{secretNames: [a], keys: [b], regexp: "(?P<user>c)"}]`, "", "regexp needs the group"},
+		{`[{secretNames: [a], keys: [b], regexp: "(?P<identity>c)(?P<password>d)"}]`, "", "must not capture a password"},
+		{`[{secretNames: [a], keys: [b], ini: {section: s, key: application_credential_secret}}]`, "", "by its name a secret"},
 		{`[{secretNames: [], keys: [b], regexp: "(?P<identity>c)"}]`, "", "should have at least 1 items"},
 		{`[{secretNames: [a], keys: [""], regexp: "(?P<identity>c)"}]`, "", "at least 1 chars long"},
 		{`[{secretNames: [a], keys: [b], urlUser: {schemes: ["rabbit://"]}}]`, "", "should match"},

@@ -86,6 +86,7 @@ type CredentialKind struct {
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.regexp), has(self.urlUser), has(self.ini), has(self.jsonPath)].exists_one(x, x)",message="exactly one of regexp, urlUser, ini and jsonPath is needed"
 // +kubebuilder:validation:XValidation:rule="!has(self.regexp) || self.regexp.contains('(?P<identity>')",message="regexp needs the group (?P<identity>…)"
+// +kubebuilder:validation:XValidation:rule="!has(self.regexp) || !self.regexp.matches('(?i)[(][?]P?<[a-z_]*(pass|secret|token)')",message="regexp must not capture a password, secret or token"
 type CredentialSource struct {
 	// secretNames are the Secrets, names or patterns in which * stands for any characters and ? for one.
 	// +listType=atomic
@@ -153,6 +154,8 @@ type URLUser struct {
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.regexp) && has(self.urlUser))",message="at most one of regexp and urlUser is possible"
 // +kubebuilder:validation:XValidation:rule="!has(self.regexp) || self.regexp.contains('(?P<identity>')",message="regexp needs the group (?P<identity>…)"
+// +kubebuilder:validation:XValidation:rule="!has(self.regexp) || !self.regexp.matches('(?i)[(][?]P?<[a-z_]*(pass|secret|token)')",message="regexp must not capture a password, secret or token"
+// +kubebuilder:validation:XValidation:rule="has(self.regexp) || has(self.urlUser) || !self.key.matches('(?i)pass|secret|token')",message="key is by its name a secret, not an identity"
 type INIOption struct {
 	// section without its brackets; * stands for every section.
 	// +kubebuilder:validation:MinLength=1
