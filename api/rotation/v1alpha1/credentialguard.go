@@ -44,6 +44,15 @@ type CredentialGuardSpec struct {
 	// +optional
 	// +kubebuilder:default=Delivered
 	Strength GuardStrength `json:"strength,omitempty"`
+	// waitingUsers are users, such as system:serviceaccount:openstack-operators:infra-operator-controller-manager, whose
+	// deletes of a held object are not refused: the object is then being deleted, which cannot be taken back, and waits
+	// for the finalizer. Everybody else's are refused.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	WaitingUsers []string `json:"waitingUsers,omitempty"`
 }
 
 // GuardStrength is Delivered or Proved.
@@ -80,7 +89,25 @@ type CredentialKind struct {
 	// +kubebuilder:validation:items:MaxLength=256
 	// +kubebuilder:validation:items:Pattern=`^(\.[A-Za-z_][A-Za-z0-9_-]*)+$`
 	IdentityPaths []string `json:"identityPaths"`
+	// generations says what goes with an object. One: the identities that the object was seen to have. All: also those
+	// of its kind that it had before it was first seen, so that an identity on a node which belongs to no other object
+	// is taken for one of its.
+	// +optional
+	// +kubebuilder:default=One
+	Generations Generations `json:"generations,omitempty"`
 }
+
+// Generations is One or All.
+//
+// +kubebuilder:validation:Enum=One;All
+type Generations string
+
+const (
+	// GenerationsOne is for objects that stand for one credential.
+	GenerationsOne Generations = "One"
+	// GenerationsAll is for objects that stand for a row of credentials of which they name the latest.
+	GenerationsAll Generations = "All"
+)
 
 // CredentialSource says where in which Secrets a credential stands.
 //

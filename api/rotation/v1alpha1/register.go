@@ -11,7 +11,9 @@ var GroupVersion = schema.GroupVersion{Group: "rotation.openstack.org", Version:
 
 // AddToScheme adds the kinds in this package to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &SecretRollout{}, &SecretRolloutList{}, &CredentialGuard{}, &CredentialGuardList{})
+	scheme.AddKnownTypes(GroupVersion, &SecretRollout{}, &SecretRolloutList{}, &CredentialGuard{}, &CredentialGuardList{},
+		&CredentialHold{}, &CredentialHoldList{}, &CredentialOverride{}, &CredentialOverrideList{},
+		&NodeAttestation{}, &NodeAttestationList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -11,10 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
+	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
 )
-
-// EvidenceFinalizer keeps a Deployment, and with it its Jobs and pods, until what they tell is stored.
-const EvidenceFinalizer = "rotation.openstack.org/evidence"
 
 // ReconcileDeployment puts the finalizer on a Deployment at first sight and takes it off when every NodeSet that it
 // names has stored what it tells.
@@ -27,13 +25,13 @@ func (t *Tracker) ReconcileDeployment(ctx context.Context, request reconcile.Req
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	held := controllerutil.ContainsFinalizer(&deployment, EvidenceFinalizer)
+	held := controllerutil.ContainsFinalizer(&deployment, rotationv1.EvidenceFinalizer)
 	before := deployment.DeepCopy()
 	switch {
 	case held && released:
-		controllerutil.RemoveFinalizer(&deployment, EvidenceFinalizer)
+		controllerutil.RemoveFinalizer(&deployment, rotationv1.EvidenceFinalizer)
 	case !held && !released && deployment.DeletionTimestamp == nil:
-		controllerutil.AddFinalizer(&deployment, EvidenceFinalizer)
+		controllerutil.AddFinalizer(&deployment, rotationv1.EvidenceFinalizer)
 	default:
 		return reconcile.Result{}, nil
 	}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
+	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
 	"github.com/rotation-operator/rotation-operator/internal/store"
 	"github.com/rotation-operator/rotation-operator/internal/trackmap"
 	"github.com/rotation-operator/rotation-operator/internal/upstream"
@@ -304,7 +305,7 @@ func (t *Tracker) release(s *state, world upstream.World) {
 		t.mutex.Lock()
 		s.released[uid] = true
 		t.mutex.Unlock()
-		if controllerutil.ContainsFinalizer(deployment, EvidenceFinalizer) {
+		if controllerutil.ContainsFinalizer(deployment, rotationv1.EvidenceFinalizer) {
 			t.settled <- event.TypedGenericEvent[*dataplanev1.OpenStackDataPlaneDeployment]{Object: deployment}
 		}
 	}

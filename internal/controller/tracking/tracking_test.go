@@ -21,7 +21,6 @@ import (
 	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
 	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
 	"github.com/rotation-operator/rotation-operator/config/rbac"
-	"github.com/rotation-operator/rotation-operator/internal/controller/tracking"
 	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane/testplane"
 	"github.com/rotation-operator/rotation-operator/internal/operator"
 	"github.com/rotation-operator/rotation-operator/internal/store"
@@ -215,7 +214,7 @@ func (s *site) settles(name string) {
 	err := wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
 		var deployment dataplanev1.OpenStackDataPlaneDeployment
 		err := s.c.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, &deployment)
-		return !strings.Contains(fmt.Sprint(deployment.Finalizers), tracking.EvidenceFinalizer), err
+		return !strings.Contains(fmt.Sprint(deployment.Finalizers), rotationv1.EvidenceFinalizer), err
 	})
 	if err != nil {
 		s.t.Fatalf("Deployment %s keeps its finalizer: %v", name, err)
