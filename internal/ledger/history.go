@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -15,10 +16,9 @@ type Held struct {
 	Since fleet.Instant `json:"since,omitzero"`
 	// Keys are the names of the Secret's keys, sorted.
 	Keys []string `json:"keys,omitempty"`
-	// Identities are the names of the credentials inside, as far as anybody asked for them, sorted.
-	Identities []string `json:"identities,omitempty"`
-	// Asked are the questions, sorted, that Identities answers in full; of any other it is not known what is inside.
-	Asked []string `json:"asked,omitempty"`
+	// Identities are the names of the credentials inside: for each question that was asked, all that it finds, sorted.
+	// Of any other question it is not known what is inside.
+	Identities map[string][]string `json:"identities,omitempty"`
 }
 
 // History is what a Secret held over time, as far as it was seen. Before its first entry it held anything.
@@ -40,8 +40,9 @@ type Reading struct {
 	// Missed says that something was written between the last reading and this one that nobody read, or that
 	// nobody can tell.
 	Missed bool
-	// Keys, Identities and Asked are what Held keeps of the content.
-	Keys, Identities, Asked []string
+	// Keys and Identities are what Held keeps of the content.
+	Keys       []string
+	Identities map[string][]string
 }
 
 // Current is the version of the last reading, Unknown where there was none.
@@ -66,11 +67,21 @@ func (h History) KeysOf(version fleet.Version) (keys []string, known bool) {
 // was never asked of that version.
 func (h History) Carries(version fleet.Version, identity, question string) (carries, known bool) {
 	for _, held := range h.Held {
-		if held.Version == version && version != fleet.Unknown && slices.Contains(held.Asked, question) {
-			return slices.Contains(held.Identities, identity), true
+		if found, asked := held.Identities[question]; asked && held.Version == version && version != fleet.Unknown {
+			return slices.Contains(found, identity), true
 		}
 	}
 	return false, version == fleet.None
+}
+
+// Found gives all identities that the question found in any version, sorted.
+func (h History) Found(question string) []string {
+	var all []string
+	for _, held := range h.Held {
+		all = append(all, held.Identities[question]...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Add appends a reading. A reading that is not newer than the last one says nothing new, unless more was asked.
@@ -86,7 +97,7 @@ func (h History) Add(r Reading) History {
 		held = append(held, Held{Version: fleet.Unknown, Since: fleet.Instant{Revision: h.Revision + 1}})
 	}
 	if last := len(held) - 1; last < 0 || held[last].Version != r.Version {
-		held = append(held, Held{Version: r.Version, Since: r.Changed, Keys: r.Keys, Identities: r.Identities, Asked: r.Asked})
+		held = append(held, Held{Version: r.Version, Since: r.Changed, Keys: r.Keys})
 	}
 	return History{UID: r.UID, Revision: r.Revision, Held: learn(held, r)}
 }
@@ -95,16 +106,23 @@ func (h History) Add(r Reading) History {
 func learn(held []Held, r Reading) []Held {
 	if last := len(held) - 1; last >= 0 && held[last].Version == r.Version && r.Version != fleet.Unknown {
 		held[last].Identities = joined(held[last].Identities, r.Identities)
-		held[last].Asked = joined(held[last].Asked, r.Asked)
 	}
 	return held
 }
 
-func joined(a, b []string) []string {
+func joined(a, b map[string][]string) map[string][]string {
 	if len(b) == 0 {
 		return a
 	}
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+	all := map[string][]string{}
+	maps.Copy(all, a)
+	for question, found := range b {
+		all[question] = slices.Compact(slices.Sorted(slices.Values(slices.Concat(all[question], found))))
+		if all[question] == nil {
+			all[question] = []string{} // an answer as well, and none is stored as null
+		}
+	}
+	return all
 }
 
 // Between gives the versions a pod may have mounted that was created at began and had its containers running by

@@ -68,7 +68,7 @@ func TestBetweenHoldsWhatWasMounted(t *testing.T) {
 // no others.
 func TestCarriesKnowsWhatWasAsked(t *testing.T) {
 	reading := func(revision uint64, version fleet.Version, asked string, identities ...string) ledger.Reading {
-		return ledger.Reading{UID: "u", Revision: revision, Version: version, Asked: []string{asked}, Identities: identities}
+		return ledger.Reading{UID: "u", Revision: revision, Version: version, Identities: map[string][]string{asked: identities}}
 	}
 	var history ledger.History
 	history = history.Add(ledger.Reading{UID: "u", Revision: 1, Version: "old"})
@@ -88,7 +88,8 @@ func TestCarriesKnowsWhatWasAsked(t *testing.T) {
 		{history, "a", "user7", "q1", true, true},
 		{history, "a", "user8", "q1", false, true},
 		{history, "a", "id6", "q2", true, true},
-		{history, "a", "user7", "q3", true, true}, // more than was found by that question is no harm
+		{history, "a", "user7", "q3", false, true},
+		{history, "a", "user7", "q2", false, true},
 		{history, "a", "x", "q4", true, true},
 		{history, "a", "user7", "q5", false, false},
 		{history, "old", "user7", "q1", false, false},

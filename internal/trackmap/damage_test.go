@@ -291,7 +291,7 @@ func TestEncodeRefuses(t *testing.T) {
 			s.Book.Runs["x"] = ledger.Run{ID: "x", Reach: map[string]ledger.Strength{"a": 9}}
 		},
 		"an identity that is not UTF-8": func(s *trackmap.State, _ *verdict.Drift) {
-			s.Book.Secrets["x"] = ledger.History{Held: []ledger.Held{{Version: "a", Identities: []string{"user\xff"}}}}
+			s.Book.Secrets["x"] = ledger.History{Held: []ledger.Held{{Version: "a", Identities: map[string][]string{"q": {"user\xff"}}}}}
 		},
 		"a run's ID that is not UTF-8":         func(s *trackmap.State, _ *verdict.Drift) { s.Book.Runs["\xff"] = ledger.Run{ID: "\xff"} },
 		"a Secret's name that is not UTF-8":    func(s *trackmap.State, _ *verdict.Drift) { s.Book.Scope["\xff"] = "a" },

@@ -61,7 +61,7 @@ func (s *nodeSet) read(version fleet.Version, at, identity string) {
 	changed := instant(at)
 	s.state.Book.Secrets[secret] = s.state.Book.Secrets[secret].Add(ledger.Reading{
 		UID: "70e462ad-7287-4099-a485-4ae206364b4d", Revision: changed.Revision, Changed: changed, Version: version,
-		Identities: []string{identity},
+		Identities: map[string][]string{"5d5ea3e0bc0e7d1f": {identity}},
 	})
 }
 

@@ -48,7 +48,7 @@ func newLarge(nodes, secrets []string, versions int, pick func(node, secret int)
 			at := fleet.Instant{Revision: uint64(1000*v + 100), Time: start.Add(time.Duration(v) * time.Hour)}
 			end := fleet.Instant{Revision: at.Revision + 50, Time: at.Time.Add(10 * time.Minute)}
 			expected = fingerprint.Of(map[string][]byte{secret: []byte(fmt.Sprint(v))}, "Opaque")
-			book.Secrets[secret] = book.Secrets[secret].Add(ledger.Reading{UID: uid(secret), Revision: at.Revision, Changed: at, Version: expected, Identities: []string{fmt.Sprintf("user%d", v)}})
+			book.Secrets[secret] = book.Secrets[secret].Add(ledger.Reading{UID: uid(secret), Revision: at.Revision, Changed: at, Version: expected, Identities: map[string][]string{"5d5ea3e0bc0e7d1f": {fmt.Sprintf("user%d", v)}}})
 			deployment := fmt.Sprintf("edpm-deployment-%d", v)
 			id := uid(fmt.Sprint(deployment, place))
 			run, ok := book.Runs[id]

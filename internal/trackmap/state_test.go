@@ -100,8 +100,7 @@ func drawHistory(t *rapid.T) ledger.History {
 		h.Held = append(h.Held, ledger.Held{
 			Version: rapid.SampledFrom(versions).Draw(t, "version"), Since: drawInstant(t),
 			Keys:       rapid.SliceOfN(rapid.String(), 0, 2).Draw(t, "keys"),
-			Identities: rapid.SliceOfN(rapid.String(), 0, 2).Draw(t, "identities"),
-			Asked:      rapid.SliceOfN(rapid.String(), 0, 2).Draw(t, "asked"),
+			Identities: rapid.MapOfN(rapid.String(), rapid.SliceOfN(rapid.String(), 0, 2), 0, 2).Draw(t, "identities"),
 		})
 	}
 	return h
@@ -245,7 +244,7 @@ func TestCutWrite(t *testing.T) {
 func TestNothingIsForgotten(t *testing.T) {
 	for typ, want := range map[reflect.Type]int{
 		reflect.TypeFor[ledger.Book](): 4, reflect.TypeFor[ledger.Node](): 2, reflect.TypeFor[ledger.Run](): 13,
-		reflect.TypeFor[ledger.History](): 3, reflect.TypeFor[ledger.Held](): 5,
+		reflect.TypeFor[ledger.History](): 3, reflect.TypeFor[ledger.Held](): 4,
 		reflect.TypeFor[fleet.Span](): 3, reflect.TypeFor[fleet.Instant](): 2,
 	} {
 		if got := typ.NumField(); got != want {

@@ -25,8 +25,9 @@ type Journal struct {
 	turn uint64
 }
 
-// Identify gives the names of the credentials in a Secret's data, and the questions that this answers in full.
-type Identify func(secret string, data map[string][]byte) (identities, asked []string)
+// Identify gives the names of the credentials in a Secret's data: for each question that it can answer in full, all
+// that this finds.
+type Identify func(secret string, data map[string][]byte) map[string][]string
 
 // NewJournal is an empty journal.
 func NewJournal() *Journal {

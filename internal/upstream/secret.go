@@ -92,7 +92,7 @@ func (s Secret) read(secret *corev1.Secret, turn uint64, identify Identify) (Sec
 		Changed: fleet.Instant{Revision: revision, Time: dataWritten(secret)}, Keys: slices.Sorted(maps.Keys(secret.Data)),
 	}
 	if identify != nil {
-		reading.Identities, reading.Asked = identify(secret.Name, secret.Data)
+		reading.Identities = identify(secret.Name, secret.Data)
 	}
 	s.History = s.History.Add(reading)
 	s.Contents = maps.Clone(s.Contents)

@@ -55,9 +55,9 @@ func edpm(runs ...ledger.Run) verdict.NodeSet {
 	n.Book.Enrol(n.Wanted.Nodes, fleet.None)
 	n.Book.Record(append(runs, run("first", 0, ledger.Delivered, fleet.SetOf("a"), "n0", "n1")))
 	n.Book.Secrets[secret] = ledger.History{Held: []ledger.Held{
-		{Version: "a", Identities: []string{"other", "user7"}, Asked: []string{asked}},
-		{Version: "u", Identities: []string{"user8"}, Asked: []string{"another guard"}},
-		{Version: "b", Identities: []string{"user8"}, Asked: []string{asked}},
+		{Version: "a", Identities: map[string][]string{asked: {"other", "user7"}}},
+		{Version: "u", Identities: map[string][]string{"another guard": {"user8"}}},
+		{Version: "b", Identities: map[string][]string{asked: {"user8"}}},
 	}}
 	return n
 }
@@ -116,7 +116,7 @@ func TestDeletionChecks(t *testing.T) {
 			made := run("dhcp", 100, ledger.Delivered, nil, "n1")
 			made.Carried = map[string]fleet.Versions{another: fleet.SetOf("x")}
 			r.NodeSets[0].Book.Record([]ledger.Run{made})
-			r.NodeSets[0].Book.Secrets[another] = ledger.History{Held: []ledger.Held{{Version: "x", Identities: []string{"user7"}, Asked: []string{asked}}}}
+			r.NodeSets[0].Book.Secrets[another] = ledger.History{Held: []ledger.Held{{Version: "x", Identities: map[string][]string{asked: {"user7"}}}}}
 		}, "Held NodesBehind [n1] []"},
 		{"a Secret of no interest", good(), func(r *verdict.Request) {
 			r.NodeSets[0].Wanted.Secrets["banner"] = verdict.WantedSecret{Expected: fleet.Unknown, Places: []string{"x"}}

@@ -51,15 +51,15 @@ func ReadGuard(file string) (*Guard, error) {
 func (p *Player) journalOf(seen map[string]bool) *upstream.Journal {
 	journal := upstream.NewJournal()
 	if guard := p.options.Guard; guard != nil {
-		journal.Identify = func(secret string, data map[string][]byte) (identities, asked []string) {
+		journal.Identify = func(secret string, data map[string][]byte) map[string][]string {
 			identities, err := guard.extractor.Identities(secret, data)
 			if err != nil || !guard.extractor.Covers(secret) {
-				return nil, nil
+				return nil
 			}
 			for _, identity := range identities {
 				seen[identity] = true
 			}
-			return identities, []string{guard.extractor.ID()}
+			return map[string][]string{guard.extractor.ID(): identities}
 		}
 	}
 	return journal
