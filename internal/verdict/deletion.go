@@ -6,13 +6,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotation-operator/rotation-operator/internal/fleet"
 	"github.com/rotation-operator/rotation-operator/internal/ledger"
 )
 
 // Request asks whether a credential may go. All in it was gathered before; nothing is looked up.
 type Request struct {
-	// Identity is the credential's name.
+	// Identity is the credential's name. Also are further names that go with it: each is held like it.
 	Identity string
+	Also     []string
 	// Question is the ID under which the guard's identities stand in the books, Covers the Secrets that it is about.
 	Question string
 	Covers   func(secret string) bool
@@ -22,10 +24,35 @@ type Request struct {
 	NodeSets []NodeSet
 	// Cluster has every Secret in the cluster that the guard covers, as it was read for this request.
 	Cluster []ClusterSecret
-	// Override is an administrator's word, nil where there is none.
+	// Override is an administrator's word, nil where there is none. Gone are their words on single nodes.
 	Override *Override
+	Gone     []Gone
+	// Margin is how long after a Secret's change a kubelet may still serve the older content.
+	Margin time.Duration
 	// Now is when the answer is given.
 	Now time.Time
+}
+
+// Adopt adds to Also the identities in the books and in the cluster that belong to nobody: not to Others, which are
+// those of all other objects of the kind. It is for objects with which all that they ever named goes.
+func (r *Request) Adopt(others []string) {
+	for _, nodeSet := range r.NodeSets {
+		for _, history := range nodeSet.Book.Secrets {
+			r.Also = append(r.Also, history.Found(r.Question)...)
+		}
+	}
+	for _, secret := range r.Cluster {
+		r.Also = append(r.Also, secret.Identities...)
+	}
+	slices.Sort(r.Also)
+	r.Also = slices.DeleteFunc(slices.Compact(r.Also), func(identity string) bool {
+		return identity == r.Identity || slices.Contains(others, identity)
+	})
+}
+
+// is tells whether an identity is one of those that are asked for.
+func (r Request) is(identity string) bool {
+	return identity == r.Identity || slices.Contains(r.Also, identity)
 }
 
 // NodeSet is what is known of one NodeSet.
@@ -35,6 +62,10 @@ type NodeSet struct {
 	Wanted Wanted
 	// Unsettled names the Deployments of the NodeSet that are not settled.
 	Unsettled []string
+	// Told are Secrets that openstack-operator says were delivered, also before anything was seen.
+	Told []string
+	// Deleted says that there is no such NodeSet any more. Its nodes may still run what they were given.
+	Deleted bool
 }
 
 // ClusterSecret is one Secret in the cluster: its identities, or else a sentence that says why they are not known.
@@ -53,6 +84,17 @@ type Override struct {
 	By, Reason string
 	// Given and Until are when it begins and ends. What reaches a node after Given makes it void.
 	Given, Until time.Time
+}
+
+func (o Override) counts(now time.Time) bool {
+	return o.By != "" && o.Reason != "" && !now.Before(o.Given) && now.Before(o.Until)
+}
+
+// Gone is an administrator's word that a node runs nothing any more. A run that may have reached the node after the
+// word was given makes it void.
+type Gone struct {
+	NodeSet, Node string
+	Override
 }
 
 // Outcome is the answer in one word.
@@ -103,6 +145,8 @@ type Deletion struct {
 	// Nodes may run the credential; of UnknownNodes it is not known. No node is in both. A name that several NodeSets
 	// have is written nodeset/node.
 	Nodes, UnknownNodes []string
+	// Attested would be in one of them, if nobody had said that they are gone.
+	Attested []string
 	// NodeSets are those of Nodes and UnknownNodes.
 	NodeSets []string
 	// LookAgain is when time alone may change the answer, zero where it cannot.
@@ -129,11 +173,17 @@ var deletionChecks = []check{
 func MayGo(r Request) Deletion {
 	s := examine(r)
 	deletion := Deletion{Outcome: Safe, Reason: ReasonSafe, Nodes: names(slices.Concat(s.behind, s.unproved)),
-		UnknownNodes: names(s.unknown), NodeSets: s.nodeSets(),
+		UnknownNodes: names(s.unknown), Attested: names(s.attested), NodeSets: s.nodeSets(), LookAgain: s.attestedUntil,
 		Message: fmt.Sprintf("No node can be running %s, and no Secret in the cluster carries it", r.Identity)}
+	if len(s.attested) > 0 {
+		deletion.Message += fmt.Sprintf("; %s said to be gone: %s", are(s.attested), some(names(s.attested), ", "))
+	}
 	for _, check := range deletionChecks {
 		if outcome, reason, message := check(r, s); reason != "" {
 			deletion.Outcome, deletion.Reason, deletion.Message = outcome, reason, message
+			if reason == ReasonStillInCluster {
+				deletion.LookAgain = earlier(deletion.LookAgain, servedUntil(r))
+			}
 			return overridden(r, s, deletion)
 		}
 	}
@@ -144,7 +194,7 @@ func MayGo(r Request) Deletion {
 // carries, or a run that may have brought it to a node.
 func overridden(r Request, s survey, deletion Deletion) Deletion {
 	o := r.Override
-	if o == nil || o.By == "" || o.Reason == "" || !r.Now.Before(o.Until) || r.Now.Before(o.Given) || deletion.Reason == ReasonStillInCluster {
+	if o == nil || !o.counts(r.Now) || deletion.Reason == ReasonStillInCluster {
 		return deletion
 	}
 	for _, node := range slices.Concat(s.behind, s.unproved, s.unknown) {
@@ -153,7 +203,7 @@ func overridden(r Request, s survey, deletion Deletion) Deletion {
 			return deletion
 		}
 	}
-	deletion.Outcome, deletion.Reason, deletion.LookAgain = Safe, ReasonOverrideInForce, o.Until
+	deletion.Outcome, deletion.Reason, deletion.LookAgain = Safe, ReasonOverrideInForce, earlier(deletion.LookAgain, o.Until)
 	deletion.Message = fmt.Sprintf("%s lets %s go until %s: %s. Without that: %s", o.By, r.Identity, o.Until.UTC().Format(time.RFC3339), o.Reason, deletion.Message)
 	return deletion
 }
@@ -175,15 +225,54 @@ func identityNotFound(r Request, _ survey) (Outcome, Reason, string) {
 func stillInCluster(r Request, _ survey) (Outcome, Reason, string) {
 	var carriers []string
 	for _, secret := range r.Cluster {
-		if slices.Contains(secret.Identities, r.Identity) {
+		if slices.ContainsFunc(secret.Identities, r.is) {
 			carriers = append(carriers, secret.Name)
 		}
 	}
-	if len(carriers) == 0 {
-		return "", "", ""
+	if len(carriers) > 0 {
+		slices.Sort(carriers)
+		return Held, ReasonStillInCluster, fmt.Sprintf("Secret %s in the cluster still carries %s; rotate it first", some(carriers, ", "), r.Identity)
 	}
-	slices.Sort(carriers)
-	return Held, ReasonStillInCluster, fmt.Sprintf("Secret %s in the cluster still carries %s; rotate it first", some(carriers, ", "), r.Identity)
+	if until := servedUntil(r); r.Now.Before(until) {
+		return Held, ReasonStillInCluster, fmt.Sprintf("A Secret in the cluster carried %s until a moment ago, which a kubelet may still serve to a pod that starts now; wait until %s",
+			r.Identity, until.UTC().Format(time.RFC3339))
+	}
+	return "", "", ""
+}
+
+// servedUntil is until when a pod that starts may still get content with the identity, or of which that is not known,
+// from a kubelet's cache.
+func servedUntil(r Request) time.Time {
+	var until time.Time
+	for _, nodeSet := range r.NodeSets {
+		for name, history := range nodeSet.Book.Secrets {
+			if !r.Covers(name) {
+				continue
+			}
+			for i := 0; i+1 < len(history.Held); i++ {
+				inside, unknown := holds(fleet.SetOf(history.Held[i].Version), r, history)
+				if replaced := history.Held[i+1].Since.Time; (inside || unknown) && !replaced.IsZero() {
+					until = later(until, replaced.Add(r.Margin))
+				}
+			}
+		}
+	}
+	return until
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// earlier is the earlier of two times of which zero means never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func nodesBehind(r Request, s survey) (Outcome, Reason, string) {
@@ -280,6 +369,13 @@ func count(nodes []examined) string {
 		return "1 node"
 	}
 	return fmt.Sprintf("%d nodes", len(nodes))
+}
+
+func are(nodes []examined) string {
+	if len(nodes) == 1 {
+		return "1 node is"
+	}
+	return fmt.Sprintf("%d nodes are", len(nodes))
 }
 
 // some lists the first three and counts the rest.

@@ -12,6 +12,10 @@ import (
 // survey is what the books say of one credential on all nodes: each node is in one list at most.
 type survey struct {
 	behind, unproved, unknown []examined
+	// attested would be in one of them, if nobody had said that they are gone; attestedUntil is when the first of
+	// these words ends.
+	attested      []examined
+	attestedUntil time.Time
 	// cells counts nodes times Secrets that were looked at.
 	cells int
 }
@@ -58,9 +62,15 @@ func examine(r Request) survey {
 		}
 		for _, node := range slices.Sorted(maps.Keys(findings)) {
 			found := findings[node]
-			subject := examined{nodeSet: nodeSet.Name, name: node, departed: nodeSet.Book.Nodes[node].Departed, latest: found.latest, open: found.open}
+			subject := examined{nodeSet: nodeSet.Name, name: node, latest: found.latest, open: found.open,
+				departed: nodeSet.Deleted || nodeSet.Book.Nodes[node].Departed}
 			if homes[node] > 1 {
 				subject.name = nodeSet.Name + "/" + node
+			}
+			if until := nodeSet.goneUntil(r, node); !until.IsZero() && (found.behind || found.unproved || found.unknown) {
+				s.attested = append(s.attested, subject)
+				s.attestedUntil = earlier(s.attestedUntil, until)
+				continue
 			}
 			switch {
 			case found.behind:
@@ -75,6 +85,38 @@ func examine(r Request) survey {
 	return s
 }
 
+// goneUntil is until when somebody's word counts that the node is gone, zero where no such word does.
+func (n NodeSet) goneUntil(r Request, node string) time.Time {
+	var until time.Time
+	for _, word := range r.Gone {
+		if word.NodeSet == n.Name && word.Node == node && word.counts(r.Now) && !n.reachedAfter(node, word.Given) {
+			until = later(until, word.Until)
+		}
+	}
+	return until
+}
+
+// reachedAfter tells whether a run may have been on the node after that time.
+func (n NodeSet) reachedAfter(node string, given time.Time) bool {
+	for _, run := range n.Book.Runs {
+		if _, reached := run.Reach[node]; reached && (!run.Span.Over || run.Span.Ended.Time.IsZero() || run.Span.Ended.Time.After(given)) {
+			return true
+		}
+	}
+	return false
+}
+
+// wasUnderWay tells whether a run was going on when the NodeSet was last looked at. Of a deleted one nobody saw what
+// came after that.
+func (n NodeSet) wasUnderWay() bool {
+	for _, run := range n.Book.Runs {
+		if !run.Span.Over {
+			return true
+		}
+	}
+	return false
+}
+
 // nodes are all that the NodeSet has or had.
 func (n NodeSet) nodes() []string {
 	all := slices.AppendSeq(slices.Clone(n.Wanted.Nodes), maps.Keys(n.Book.Nodes))
@@ -85,7 +127,7 @@ func (n NodeSet) nodes() []string {
 // covered are the Secrets of interest that the NodeSet's nodes receive or have received.
 func (n NodeSet) covered(covers func(string) bool) []string {
 	all := slices.Collect(maps.Keys(n.Wanted.Secrets))
-	all = slices.AppendSeq(all, maps.Keys(n.Book.Secrets))
+	all = slices.AppendSeq(append(all, n.Told...), maps.Keys(n.Book.Secrets))
 	for _, run := range n.Book.Runs {
 		all = slices.AppendSeq(all, maps.Keys(run.Carried))
 	}
@@ -114,7 +156,7 @@ func (n NodeSet) look(r Request, secret string, findings map[string]finding) int
 			record.Claims = ledger.Cell{ledger.Origin("", n.Book.OriginOf(node))}
 		}
 		found.add(r, n.Book.Secrets[secret], record.Claims)
-		found.unknown = found.unknown || isTwice(n.Wanted.Nodes, node)
+		found.unknown = found.unknown || isTwice(n.Wanted.Nodes, node) || n.Deleted && n.wasUnderWay()
 		findings[node] = found
 	}
 	return cells
@@ -143,8 +185,10 @@ func (f *finding) add(r Request, history ledger.History, claims ledger.Cell) {
 // holds tells whether one of the versions has the identity inside, and whether one might that nobody looked into.
 func holds(versions fleet.Versions, r Request, history ledger.History) (inside, unknown bool) {
 	for _, version := range versions {
-		carries, known := history.Carries(version, r.Identity, r.Question)
-		inside, unknown = inside || carries, unknown || !known
+		for _, identity := range append([]string{r.Identity}, r.Also...) {
+			carries, known := history.Carries(version, identity, r.Question)
+			inside, unknown = inside || carries, unknown || !known
+		}
 	}
 	return inside, unknown
 }
