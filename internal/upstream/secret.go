@@ -30,6 +30,12 @@ func IsCertFor(secret metav1.Object, nodeSet string) bool {
 	return secret.GetLabels()[labelCertNodeSet] == nodeSet && secret.GetLabels()[labelCertService] != ""
 }
 
+// CertLabels are labels by which a Secret is told to hold a certificate for that host of the NodeSet, for who knows that
+// it does and not which labels it has.
+func CertLabels(nodeSet, host string) map[string]string {
+	return map[string]string{labelCertNodeSet: nodeSet, labelCertService: "any", labelCertHost: host}
+}
+
 // inventoryKey is the key of a NodeSet's inventory Secret.
 const inventoryKey = "inventory"
 

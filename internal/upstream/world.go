@@ -78,22 +78,10 @@ func (w World) Wanted(also []string) verdict.Wanted {
 	for _, name := range missing {
 		wanted.Missing = append(wanted.Missing, fmt.Sprintf("OpenStackDataPlaneService %s does not exist", name))
 	}
+	certs := slices.Sorted(maps.Keys(w.Certs()))
 	for _, service := range running {
-		for _, source := range service.Spec.DataSources {
-			if source.ConfigMapRef != nil || source.SecretRef == nil {
-				continue // openstack-operator looks at configMapRef first
-			}
-			optional := source.SecretRef.Optional != nil && *source.SecretRef.Optional
-			if !optional || w.Secrets[source.SecretRef.Name].Exists() {
-				w.want(wanted, source.SecretRef.Name, placeOf(service))
-			}
-		}
-	}
-	for name := range w.Certs() {
-		for _, service := range running {
-			if service.Spec.AddCertMounts {
-				w.want(wanted, name, placeOf(service))
-			}
+		for _, name := range w.brings(service, certs) {
+			w.want(wanted, name, placeOf(service))
 		}
 	}
 	for _, name := range also {
@@ -102,6 +90,43 @@ func (w World) Wanted(also []string) verdict.Wanted {
 		}
 	}
 	return wanted
+}
+
+// brings names the Secrets that a service takes to the nodes: its data sources, unless they are optional and not there,
+// and the certificates of the hosts.
+func (w World) brings(service *dataplanev1.OpenStackDataPlaneService, certs []string) []string {
+	var names []string
+	for _, source := range service.Spec.DataSources {
+		if source.ConfigMapRef != nil || source.SecretRef == nil {
+			continue // openstack-operator looks at configMapRef first
+		}
+		optional := source.SecretRef.Optional != nil && *source.SecretRef.Optional
+		if !optional || w.Secrets[source.SecretRef.Name].Exists() {
+			names = append(names, source.SecretRef.Name)
+		}
+	}
+	if service.Spec.AddCertMounts {
+		names = append(names, certs...)
+	}
+	return names
+}
+
+// Carriers names those of the NodeSet's services, in their order, that take one of the Secrets to the nodes. Left are the
+// Secrets that none of them does.
+func (w World) Carriers(secrets []string) (services, left []string) {
+	running, _ := w.services()
+	certs, carried := slices.Sorted(maps.Keys(w.Certs())), map[string]bool{}
+	for _, service := range running {
+		brings := w.brings(service, certs)
+		for _, name := range brings {
+			carried[name] = true
+		}
+		if slices.ContainsFunc(secrets, func(name string) bool { return slices.Contains(brings, name) }) {
+			services = append(services, service.Name)
+		}
+	}
+	left = slices.DeleteFunc(slices.Clone(secrets), func(name string) bool { return carried[name] })
+	return services, left
 }
 
 func (w World) want(wanted verdict.Wanted, secret string, places ...string) {
