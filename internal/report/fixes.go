@@ -1,0 +1,62 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rotation-operator/rotation-operator/internal/verdict"
+)
+
+// fixes are the commands that help with a check, in the order in which to try them.
+func fixes(c *Credential, check Check, request verdict.Request) []string {
+	in := " -n " + c.Namespace
+	switch verdict.Reason(check.Reason) {
+	case verdict.ReasonNodesBehind, verdict.ReasonNodesUnknown:
+		return nodeFixes(check.Nodes, in)
+	case verdict.ReasonRestartUnproved:
+		return []string{"Rotate once more, then deploy the nodes: only another version restarts the service for sure"}
+	case verdict.ReasonStillInCluster:
+		return []string{"Change the credential that these Secrets carry, then deploy the nodes",
+			fmt.Sprintf("kubectl rotation who-uses %s%s", c.Identity, in)}
+	case verdict.ReasonDeploymentUnsettled:
+		var all []string
+		for _, nodeSet := range request.NodeSets {
+			for _, name := range nodeSet.Unsettled {
+				command := fmt.Sprintf("kubectl%s wait openstackdataplanedeployment/%s --for=condition=Ready --timeout=60m", in, name)
+				if !slices.Contains(all, command) {
+					all = append(all, command)
+				}
+			}
+		}
+		return all
+	case verdict.ReasonIdentityNotFound, verdict.ReasonNothingTracked:
+		return []string{fmt.Sprintf("kubectl%s edit credentialguard %s", in, c.Guard)}
+	case verdict.ReasonEvidenceIncomplete, ReasonNotJudged:
+		return []string{"kubectl rotation doctor" + in}
+	}
+	return []string{"kubectl rotation doctor" + in}
+}
+
+// nodeFixes deploys the nodes that can be deployed; of the others somebody has to say that they are gone.
+func nodeFixes(nodes []NodeRef, in string) []string {
+	var nodeSets, departed []string
+	for _, node := range nodes {
+		switch {
+		case node.Departed:
+			departed = append(departed, node.NodeSet+"/"+node.Name)
+		case !slices.Contains(nodeSets, node.NodeSet):
+			nodeSets = append(nodeSets, node.NodeSet)
+		}
+	}
+	var all []string
+	for _, nodeSet := range nodeSets {
+		all = append(all, fmt.Sprintf("kubectl rotation next %s%s | kubectl%s apply -f -", nodeSet, in, in))
+	}
+	if len(departed) > 0 {
+		const most = 20
+		names := strings.Join(departed[:min(len(departed), most)], " ")
+		all = append(all, fmt.Sprintf("kubectl rotation attest %s%s --reason 'why it is gone'", names, in))
+	}
+	return all
+}
