@@ -3,6 +3,7 @@ package ledger
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/rotation-operator/rotation-operator/internal/fleet"
 )
@@ -118,6 +119,28 @@ func (b Book) Enrol(listed []string, origin fleet.Version) {
 		}
 	}
 }
+
+// givenUp begins the ID of a run that stands for all that a Deployment may have done unseen.
+const givenUp = "unseen-"
+
+// GiveUp notes that a Deployment may have brought anything to any node, until the given time.
+func (b Book) GiveUp(deployment, uid string, until time.Time) {
+	run := Run{ID: givenUp + uid, Deployment: deployment, DeploymentUID: uid, Carried: map[string]fleet.Versions{}, Reach: map[string]Strength{},
+		Span: fleet.Span{Ended: fleet.Instant{Time: until}, Over: true}, Doubt: "the NodeSet was deleted before the Deployment was over"}
+	for secret := range b.carriedSecrets() {
+		run.Carried[secret] = fleet.SetOf(fleet.Unknown)
+	}
+	for secret := range b.Secrets {
+		run.Carried[secret] = fleet.SetOf(fleet.Unknown)
+	}
+	for node := range b.Nodes {
+		run.Reach[node] = Attempted
+	}
+	b.Runs[run.ID] = run
+}
+
+// IsGivenUp tells whether GiveUp was said of the Deployment with that UID.
+func (b Book) IsGivenUp(uid string) bool { _, ok := b.Runs[givenUp+uid]; return ok }
 
 // InScope tells whether the Secret is for that node.
 func (b Book) InScope(node, secret string) bool {

@@ -23,6 +23,7 @@ import (
 
 	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
 	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
+	"github.com/rotation-operator/rotation-operator/internal/controller/guard"
 	"github.com/rotation-operator/rotation-operator/internal/controller/tracking"
 	"github.com/rotation-operator/rotation-operator/internal/upstream"
 )
@@ -79,10 +80,17 @@ func Run(ctx context.Context, to *rest.Config, options Options) error {
 	if err != nil {
 		return fmt.Errorf("starting: %w", err)
 	}
+	guards := guard.NewController()
 	tracker := tracking.NewTracker(tracking.Options{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Watch: watcher, Namespaces: options.Namespaces, Margin: options.Margin,
+		Judged: guards.Judged,
 	})
 	if err := tracker.SetupWithManager(manager); err != nil {
+		return err
+	}
+	err = guards.SetupWithManager(manager, guard.Options{Client: manager.GetClient(), Live: manager.GetAPIReader(), Tracker: tracker,
+		Events: manager.GetEventRecorder("rotation-operator")})
+	if err != nil {
 		return err
 	}
 	ready := func(*http.Request) error {
@@ -115,6 +123,10 @@ func isElected(manager ctrl.Manager) bool {
 func kindsAreServed(mapper meta.RESTMapper) error {
 	for kind, remedy := range map[schema.GroupVersionKind]string{
 		rotationv1.GroupVersion.WithKind("SecretRollout"):                 "apply config/crd/rotation.openstack.org_secretrollouts.yaml",
+		rotationv1.GroupVersion.WithKind("CredentialGuard"):               "apply config/crd/rotation.openstack.org_credentialguards.yaml",
+		rotationv1.GroupVersion.WithKind("CredentialHold"):                "apply config/crd/rotation.openstack.org_credentialholds.yaml",
+		rotationv1.GroupVersion.WithKind("CredentialOverride"):            "apply config/crd/rotation.openstack.org_credentialoverrides.yaml",
+		rotationv1.GroupVersion.WithKind("NodeAttestation"):               "apply config/crd/rotation.openstack.org_nodeattestations.yaml",
 		dataplanev1.GroupVersion.WithKind("OpenStackDataPlaneNodeSet"):    "install openstack-operator",
 		dataplanev1.GroupVersion.WithKind("OpenStackDataPlaneDeployment"): "install openstack-operator",
 		dataplanev1.GroupVersion.WithKind("OpenStackDataPlaneService"):    "install openstack-operator",

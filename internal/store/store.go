@@ -1,4 +1,4 @@
-// Package store keeps what is known of a NodeSet in ConfigMaps that the NodeSet owns.
+// Package store keeps what is known of a NodeSet in ConfigMaps. They outlive it, for its nodes run on.
 package store
 
 import (
@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
 	"github.com/rotation-operator/rotation-operator/internal/trackmap"
 )
 
@@ -48,7 +47,7 @@ type Stored struct {
 func (s Stored) Version() string { return s.versions[""] }
 
 // Load reads the ConfigMap and the shards that it names.
-func (s Store) Load(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPlaneNodeSet) (Stored, error) {
+func (s Store) Load(ctx context.Context, nodeSet client.ObjectKey) (Stored, error) {
 	stored := Stored{Objects: trackmap.Objects{}, versions: map[string]string{}}
 	if err := s.read(ctx, nodeSet, "", stored); err != nil {
 		return stored, err
@@ -65,7 +64,7 @@ func (s Store) Load(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPlane
 	return stored, nil
 }
 
-func (s Store) read(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPlaneNodeSet, shard string, into Stored) error {
+func (s Store) read(ctx context.Context, nodeSet client.ObjectKey, shard string, into Stored) error {
 	var cm corev1.ConfigMap
 	err := s.Reader.Get(ctx, client.ObjectKey{Namespace: nodeSet.Namespace, Name: ConfigMapName(nodeSet.Name) + shard}, &cm)
 	if apierrors.IsNotFound(err) {
@@ -80,7 +79,7 @@ func (s Store) read(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPlane
 
 // Save writes the text: new shards first, then the ConfigMap that names them, then away with those out of use. A
 // ConfigMap that was changed by somebody else since is a conflict.
-func (s Store) Save(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPlaneNodeSet, objects trackmap.Objects, before Stored) (Stored, error) {
+func (s Store) Save(ctx context.Context, nodeSet client.ObjectKey, objects trackmap.Objects, before Stored) (Stored, error) {
 	after := Stored{Objects: objects, versions: map[string]string{}}
 	suffixes := slices.Sorted(maps.Keys(objects))
 	slices.Reverse(suffixes) // "" comes last
@@ -106,7 +105,7 @@ func (s Store) Save(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPlane
 	return after, nil
 }
 
-func (s Store) write(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPlaneNodeSet, shard string, data map[string]string, version string) (string, error) {
+func (s Store) write(ctx context.Context, nodeSet client.ObjectKey, shard string, data map[string]string, version string) (string, error) {
 	cm := s.configMap(nodeSet, ConfigMapName(nodeSet.Name)+shard, data)
 	var err error
 	if version == "" {
@@ -126,7 +125,7 @@ func (s Store) write(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPlan
 }
 
 // SetAside copies text that cannot be read to a ConfigMap of its own, before it is written over, and gives its name.
-func (s Store) SetAside(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPlaneNodeSet, stored Stored) (string, error) {
+func (s Store) SetAside(ctx context.Context, nodeSet client.ObjectKey, stored Stored) (string, error) {
 	var first string
 	for shard, data := range stored.Objects {
 		name := strings.Join([]string{ConfigMapName(nodeSet.Name), shard, setAside, stored.versions[shard]}, "")
@@ -141,17 +140,10 @@ func (s Store) SetAside(ctx context.Context, nodeSet *dataplanev1.OpenStackDataP
 	return first, nil
 }
 
-func (s Store) configMap(nodeSet *dataplanev1.OpenStackDataPlaneNodeSet, name string, data map[string]string) *corev1.ConfigMap {
-	yes := true
+func (s Store) configMap(nodeSet client.ObjectKey, name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: nodeSet.Namespace, Name: name, Labels: map[string]string{LabelNodeSet: label(nodeSet.Name)},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: dataplanev1.GroupVersion.String(), Kind: "OpenStackDataPlaneNodeSet",
-				Name: nodeSet.Name, UID: nodeSet.UID, Controller: &yes,
-			}},
-		},
-		Data: data,
+		ObjectMeta: metav1.ObjectMeta{Namespace: nodeSet.Namespace, Name: name, Labels: map[string]string{LabelNodeSet: label(nodeSet.Name)}},
+		Data:       data,
 	}
 }
 
@@ -164,24 +156,57 @@ func label(name string) string {
 	return name
 }
 
-// Positions lists the revisions up to which everything was seen when the ConfigMaps were written last, by namespace:
-// the earliest of each. Those that cannot be read say nothing.
-func (s Store) Positions(ctx context.Context, namespace string) (map[string]uint64, error) {
+// Record is one NodeSet of which something is stored.
+type Record struct {
+	NodeSet client.ObjectKey
+	// Position is the revision up to which everything had been seen when it was written last, 0 where that cannot be
+	// read.
+	Position uint64
+}
+
+// Records lists what is stored in a namespace, or in all of them for "". The NodeSets may be gone.
+func (s Store) Records(ctx context.Context, namespace string) ([]Record, error) {
 	var list corev1.ConfigMapList
 	if err := s.Reader.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{LabelNodeSet}); err != nil {
 		return nil, fmt.Errorf("listing ConfigMaps: %w", err)
 	}
-	earliest := map[string]uint64{}
+	var records []Record
 	for _, cm := range list.Items {
+		nodeSet, first := strings.CutSuffix(cm.Name, suffix)
+		if !first {
+			continue // a shard, or what was set aside
+		}
 		position, err := trackmap.Position(cm.Data)
 		if err != nil {
-			continue
+			position = 0
 		}
-		if have, ok := earliest[cm.Namespace]; !ok || position < have {
-			earliest[cm.Namespace] = position
+		records = append(records, Record{NodeSet: client.ObjectKey{Namespace: cm.Namespace, Name: nodeSet}, Position: position})
+	}
+	return records, nil
+}
+
+// NodeSetOf gives the name of the NodeSet that a ConfigMap of ours is about.
+func NodeSetOf(configMap string) string {
+	if i := strings.LastIndex(configMap, suffix); i >= 0 {
+		return configMap[:i]
+	}
+	return ""
+}
+
+// Delete drops all that is stored of a NodeSet.
+func (s Store) Delete(ctx context.Context, nodeSet client.ObjectKey) error {
+	stored, err := s.Load(ctx, nodeSet)
+	if err != nil {
+		return err
+	}
+	shards := slices.Sorted(maps.Keys(stored.Objects)) // "" comes first: without it the others say nothing
+	for _, shard := range shards {
+		cm := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: nodeSet.Namespace, Name: ConfigMapName(nodeSet.Name) + shard}}
+		if err := client.IgnoreNotFound(s.Client.Delete(ctx, &cm)); err != nil {
+			return fmt.Errorf("deleting ConfigMap %s: %w", cm.Name, err)
 		}
 	}
-	return earliest, nil
+	return nil
 }
 
 // IsLost tells whether an error of Decode means that what was known is gone and must be found out anew.

@@ -113,7 +113,8 @@ func encode(s State, drift verdict.Drift, lim limits) (Objects, error) {
 	return objects, nil
 }
 
-// Decode reads what Encode wrote for the NodeSet with that UID, and each Secret's current version as the view has it.
+// Decode reads what Encode wrote for the NodeSet with that UID, or for any where it is empty, and each Secret's current
+// version as the view has it.
 // ConfigMaps that "" does not name are left alone: they are older than it, or were written just before a write of ""
 // that never came. Any doubt is an error, one of those above, with the key at fault.
 func Decode(objects Objects, nodeSetUID string) (State, map[string]fleet.Version, error) {
@@ -133,7 +134,7 @@ func decode(objects Objects, nodeSetUID string) (State, map[string]fleet.Version
 	if err != nil {
 		return State{}, nil, err
 	}
-	if m.NodeSetUID != nodeSetUID {
+	if m.NodeSetUID != nodeSetUID && nodeSetUID != "" {
 		return State{}, nil, fmt.Errorf("%w: it says UID %s, the NodeSet's is %s", ErrForeign, m.NodeSetUID, nodeSetUID)
 	}
 	state := State{NodeSetUID: m.NodeSetUID, Sequence: m.Sequence, AsOf: m.AsOf, Settled: m.Settled, Shards: m.Shards, Book: ledger.NewBook()}

@@ -21,6 +21,8 @@ type Memory struct {
 	Current map[string]fleet.Version
 	// Lost says that there was a record before this one, which is gone: nodes may run anything.
 	Lost bool
+	// Inherited says that the book is of a deleted NodeSet of the same name.
+	Inherited bool
 }
 
 // NewMemory is what is known of a NodeSet that was never looked at.
@@ -28,17 +30,36 @@ func NewMemory() *Memory {
 	return &Memory{Book: ledger.NewBook(), Settled: map[types.UID]string{}, Current: map[string]fleet.Version{}}
 }
 
+// Clone is a copy to advance on trial.
+func (m *Memory) Clone() *Memory {
+	c := *m
+	c.Book = ledger.Book{Nodes: maps.Clone(m.Book.Nodes), Runs: maps.Clone(m.Book.Runs), Secrets: maps.Clone(m.Book.Secrets), Scope: maps.Clone(m.Book.Scope)}
+	c.Settled, c.Current = maps.Clone(m.Settled), maps.Clone(m.Current)
+	return &c
+}
+
+// enrol brings the book's nodes in line with the NodeSet.
+func (m *Memory) enrol(w World) {
+	origin := fleet.None // a node that joins later was not deployed through this NodeSet before
+	if len(m.Book.Nodes) == 0 || m.Inherited {
+		origin = w.Origin()
+	}
+	if m.Lost && len(m.Book.Nodes) == 0 || m.Inherited && origin == fleet.Unknown {
+		origin = fleet.Unknown
+		before := m.Book.Nodes
+		m.Book = ledger.NewBook()
+		for name := range before {
+			m.Book.Nodes[name] = ledger.Node{Origin: fleet.Unknown}
+		}
+	}
+	m.Inherited = false
+	m.Book.Enrol(w.Hosts(), origin)
+}
+
 // Advance takes in the world as it is now and judges it. The world's own Settled is taken from the memory.
 func (m *Memory) Advance(w World, now time.Time) verdict.Drift {
 	w.Settled = m.Settled
-	origin := fleet.None // a node that joins later was not deployed through this NodeSet before
-	if len(m.Book.Nodes) == 0 {
-		origin = w.Origin()
-		if m.Lost {
-			origin = fleet.Unknown
-		}
-	}
-	m.Book.Enrol(w.Hosts(), origin)
+	m.enrol(w)
 	maps.Copy(m.Book.Scope, w.Certs())
 	w.Pods = m.sharpen(w.Pods)
 	m.Book.Record(w.Runs())

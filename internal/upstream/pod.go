@@ -62,9 +62,9 @@ func (p Pod) Succeeded() bool {
 	return true
 }
 
-// ansibleTimeout bounds how long Ansible goes on in a pod that vanished without a last word: ansible-runner's
+// AnsibleTimeout bounds how long Ansible goes on in a pod that vanished without a last word: ansible-runner's
 // job_timeout, which the image of openstack-operator sets to one hour.
-const ansibleTimeout = time.Hour
+const AnsibleTimeout = time.Hour
 
 // observe adds one sight of the pod. Began is the revision at or before which the pod surely did not exist yet, or
 // the one of its creation; gone says that the pod has just been deleted.
@@ -79,7 +79,7 @@ func (p Pod) observe(pod *corev1.Pod, began uint64, gone bool, turn uint64) Pod 
 		case hasEnded(pod), gone && p.Mounted.IsZero():
 			p.Ended = now
 		case gone:
-			p.Ended = fleet.Instant{Time: now.Time.Add(ansibleTimeout)}
+			p.Ended = fleet.Instant{Time: now.Time.Add(AnsibleTimeout)}
 		}
 	}
 	p.Gone = p.Gone || gone

@@ -1,10 +1,12 @@
 package upstream
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
@@ -59,21 +61,35 @@ func (w World) lacksPods(job *batchv1.Job) bool {
 	return seen < job.Status.Succeeded
 }
 
-// Quiet tells whether every Deployment that names the NodeSet is settled and no pod of another one is about: then no
-// run can turn up that began before now.
-func (w World) Quiet() bool {
+// Quiet tells whether nothing is unsettled: then no run can turn up that began before now.
+func (w World) Quiet() bool { return len(w.Unsettled()) == 0 }
+
+// Unsettled names the Deployments that may still bring something to the NodeSet or be found to have done so: those that
+// name it and are not settled, and those that have a pod with its inventory, as the ones of a global service have.
+func (w World) Unsettled() []string {
+	var names []string
 	for _, uid := range w.Touching() {
 		if w.Settled[uid] == "" {
-			return false
+			names = append(names, w.Deployments[uid].Name)
 		}
 	}
 	for _, pod := range w.Pods {
 		if w.concerns(pod) && !w.isFrozen(pod) {
-			return false
+			names = append(names, pod.Object.Labels[LabelDeployment])
 		}
 	}
-	return true
+	slices.Sort(names)
+	return slices.Compact(names)
 }
+
+// HasSeen tells whether what was seen of a pod is as new as this sight of it.
+func (w World) HasSeen(pod *corev1.Pod) bool {
+	seen, ok := w.Pods[pod.UID]
+	return ok && Revision(seen.Object.ResourceVersion) >= Revision(pod.ResourceVersion)
+}
+
+// Told names the Secrets that openstack-operator says were delivered to the NodeSet.
+func (w World) Told() []string { return slices.Sorted(maps.Keys(w.NodeSet.Status.SecretHashes)) }
 
 // isOver tells whether openstack-operator is done with the Deployment for good (upstream-contract: deployed, or the
 // backoff limit reached).
@@ -96,7 +112,7 @@ func (w World) Vanished(book ledger.Book, now time.Time) []ledger.Run {
 	var closed []ledger.Run
 	for id, run := range book.Runs {
 		if _, there := w.Pods[types.UID(id)]; !there && !run.Span.Over {
-			run.Span.Over, run.Span.Ended = true, fleet.Instant{Time: now.Add(ansibleTimeout)}
+			run.Span.Over, run.Span.Ended = true, fleet.Instant{Time: now.Add(AnsibleTimeout)}
 			closed = append(closed, run)
 		}
 	}

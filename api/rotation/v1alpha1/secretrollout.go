@@ -69,6 +69,10 @@ type SecretRolloutStatus struct {
 	// degradedNodes is the number of nodes that, of some Secret, may run one of several versions, or any.
 	// +kubebuilder:validation:Minimum=0
 	DegradedNodes int32 `json:"degradedNodes"`
+	// departedNodes is the number of further nodes that the NodeSet had before. They may still run what they were given.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	DepartedNodes int32 `json:"departedNodes,omitempty"`
 	// allNodesUpdated says that there are nodes and that all are updated, for the versions in secrets.
 	AllNodesUpdated bool `json:"allNodesUpdated"`
 	// secrets are the Secrets that go to more than one node. Where there are more than the list can hold, those that

@@ -2,7 +2,10 @@ package tracking
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,6 +15,9 @@ import (
 
 	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
 	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
+	"github.com/rotation-operator/rotation-operator/internal/trackmap"
+	"github.com/rotation-operator/rotation-operator/internal/upstream"
+	"github.com/rotation-operator/rotation-operator/internal/verdict"
 )
 
 // ReconcileDeployment puts the finalizer on a Deployment at first sight and takes it off when every NodeSet that it
@@ -43,7 +49,7 @@ func (t *Tracker) ReconcileDeployment(ctx context.Context, request reconcile.Req
 }
 
 // isReleased tells whether no NodeSet has anything to learn from the Deployment: each has stored what it tells, or
-// does not exist.
+// does not exist, and then what the Deployment may have brought to its nodes is unknown from now on.
 func (t *Tracker) isReleased(ctx context.Context, deployment *dataplanev1.OpenStackDataPlaneDeployment) (bool, error) {
 	for _, name := range deployment.Spec.NodeSets {
 		key := types.NamespacedName{Namespace: deployment.Namespace, Name: name}
@@ -54,9 +60,40 @@ func (t *Tracker) isReleased(ctx context.Context, deployment *dataplanev1.OpenSt
 		if stored {
 			continue
 		}
-		if err := t.options.Client.Get(ctx, key, &dataplanev1.OpenStackDataPlaneNodeSet{}); !apierrors.IsNotFound(err) {
+		if err := t.options.Live.Get(ctx, key, &dataplanev1.OpenStackDataPlaneNodeSet{}); !apierrors.IsNotFound(err) {
+			return false, err
+		}
+		if err := t.giveUp(ctx, key, deployment); err != nil {
 			return false, err
 		}
 	}
 	return true, nil
+}
+
+// giveUp notes in the record of a deleted NodeSet that nobody will find out what the Deployment brought to its nodes,
+// unless it had been settled before.
+func (t *Tracker) giveUp(ctx context.Context, nodeSet client.ObjectKey, deployment *dataplanev1.OpenStackDataPlaneDeployment) error {
+	stored, err := t.store.Load(ctx, nodeSet)
+	if err != nil {
+		return err
+	}
+	saved, _, err := trackmap.Decode(stored.Objects, "")
+	if errors.Is(err, trackmap.ErrAbsent) || errors.Is(err, trackmap.ErrCorrupt) {
+		return nil // there is nothing to conclude from, or nothing that anybody will conclude anything from
+	}
+	if err != nil {
+		return fmt.Errorf("ConfigMap of the deleted NodeSet %s: %w", nodeSet.Name, err)
+	}
+	isThis := func(entry string) bool { return uidOf(entry) == string(deployment.UID) }
+	if slices.ContainsFunc(saved.Settled, isThis) || saved.Book.IsGivenUp(string(deployment.UID)) {
+		return nil
+	}
+	saved.Book.GiveUp(deployment.Name, string(deployment.UID), time.Now().Add(upstream.AnsibleTimeout))
+	saved.Sequence++
+	objects, err := trackmap.Encode(saved, verdict.Judge(saved.Book, verdict.Wanted{}, nil))
+	if err != nil {
+		return fmt.Errorf("ConfigMap of the deleted NodeSet %s: %w", nodeSet.Name, err)
+	}
+	_, err = t.store.Save(ctx, nodeSet, objects, stored)
+	return err
 }

@@ -31,13 +31,13 @@ func (t *Tracker) mendOutsideChange(ctx context.Context, s *state, nodeSet *data
 	if !apierrors.IsNotFound(err) && upstream.Revision(seen.ResourceVersion) <= upstream.Revision(s.stored.Version()) {
 		return nil // as it was written, or a cache that has not seen that yet
 	}
-	now, err := t.store.Load(ctx, nodeSet)
+	now, err := t.store.Load(ctx, client.ObjectKeyFromObject(nodeSet))
 	if err != nil || now.Version() == s.stored.Version() {
 		return err
 	}
 	log.FromContext(ctx).Info("Somebody changed the record; it is written again")
 	if _, _, err := trackmap.Decode(now.Objects, string(s.uid)); store.IsLost(err) {
-		if s.aside, err = t.store.SetAside(ctx, nodeSet, now); err != nil {
+		if s.aside, err = t.store.SetAside(ctx, client.ObjectKeyFromObject(nodeSet), now); err != nil {
 			return err
 		}
 	}

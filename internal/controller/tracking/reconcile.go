@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +20,7 @@ import (
 
 	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
 	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
+	"github.com/rotation-operator/rotation-operator/internal/fleet"
 	"github.com/rotation-operator/rotation-operator/internal/store"
 	"github.com/rotation-operator/rotation-operator/internal/trackmap"
 	"github.com/rotation-operator/rotation-operator/internal/upstream"
@@ -41,6 +41,7 @@ func (t *Tracker) ReconcileNodeSet(ctx context.Context, request reconcile.Reques
 	if err := t.options.Client.Get(ctx, request.NamespacedName, &nodeSet); err != nil {
 		if apierrors.IsNotFound(err) {
 			t.forget(request.NamespacedName)
+			t.tellJudged(request.Namespace, "")
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -80,6 +81,7 @@ func (t *Tracker) forget(key types.NamespacedName) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	delete(t.states, key)
+	t.departed[key.Namespace] = true
 }
 
 // stateOf gives what is known of the NodeSet, from the store the first time.
@@ -109,12 +111,17 @@ func (t *Tracker) stateOf(ctx context.Context, nodeSet *dataplanev1.OpenStackDat
 // load reads the store. What cannot be read is set aside and everything about the past is unknown; text of a newer
 // format is left alone, and nothing is judged.
 func (t *Tracker) load(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPlaneNodeSet) (*state, error) {
-	stored, err := t.store.Load(ctx, nodeSet)
+	stored, err := t.store.Load(ctx, client.ObjectKeyFromObject(nodeSet))
 	if err != nil {
 		return nil, err
 	}
 	s := &state{uid: nodeSet.UID, memory: upstream.NewMemory(), stored: stored, interest: map[string]bool{}, released: map[types.UID]bool{}}
 	saved, current, err := trackmap.Decode(stored.Objects, string(nodeSet.UID))
+	if errors.Is(err, trackmap.ErrForeign) {
+		// A deleted NodeSet of that name: its nodes, if they are these or not, run on with what they were given.
+		saved, _, err = trackmap.Decode(stored.Objects, "")
+		current, s.memory.Inherited = map[string]fleet.Version{}, true
+	}
 	switch {
 	case err == nil:
 		s.sequence = saved.Sequence
@@ -124,17 +131,17 @@ func (t *Tracker) load(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPl
 		}
 		s.memory.Book, s.memory.Current = saved.Book, current
 		for _, entry := range saved.Settled {
-			uid, name, _ := strings.Cut(entry, "/")
-			s.memory.Settled[types.UID(uid)] = name
-			s.released[types.UID(uid)] = true
+			_, name, _ := strings.Cut(entry, "/")
+			uid := types.UID(uidOf(entry))
+			s.memory.Settled[uid], s.released[uid] = name, true
 		}
 	case errors.Is(err, trackmap.ErrAbsent):
 		// A NodeSet whose status we once wrote had a record: somebody deleted it.
 		s.memory.Lost = nodeSet.Status.SecretDeployment != nil
 	case store.IsLost(err):
 		log.FromContext(ctx).Error(err, "The stored record cannot be read; it is set aside and found out anew")
-		s.memory.Lost = true // also where it is about a deleted NodeSet of that name: its nodes may still run something
-		if s.aside, err = t.store.SetAside(ctx, nodeSet, stored); err != nil {
+		s.memory.Lost = true
+		if s.aside, err = t.store.SetAside(ctx, client.ObjectKeyFromObject(nodeSet), stored); err != nil {
 			return nil, err
 		}
 	default:
@@ -145,33 +152,13 @@ func (t *Tracker) load(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPl
 
 // gather collects the world as the NodeSet's judgement sees it.
 func (t *Tracker) gather(ctx context.Context, nodeSet *dataplanev1.OpenStackDataPlaneNodeSet, s *state) (upstream.World, error) {
-	world := upstream.World{
-		NodeSet: nodeSet, Margin: t.options.Margin, Settled: s.memory.Settled,
-		Deployments:  map[types.UID]*dataplanev1.OpenStackDataPlaneDeployment{},
-		Services:     map[string]*dataplanev1.OpenStackDataPlaneService{},
-		Jobs:         map[types.UID]*batchv1.Job{},
-		Environments: map[string]upstream.Environment{},
-	}
-	var deployments dataplanev1.OpenStackDataPlaneDeploymentList
-	var services dataplanev1.OpenStackDataPlaneServiceList
-	var jobs batchv1.JobList
-	for _, list := range []client.ObjectList{&deployments, &services, &jobs} {
+	cached := &scene{}
+	for _, list := range []client.ObjectList{&cached.deployments, &cached.services, &cached.jobs} {
 		if err := t.options.Client.List(ctx, list, client.InNamespace(nodeSet.Namespace)); err != nil {
-			return world, fmt.Errorf("listing: %w", err)
+			return upstream.World{}, fmt.Errorf("listing: %w", err)
 		}
 	}
-	for i := range deployments.Items {
-		world.Deployments[deployments.Items[i].UID] = &deployments.Items[i]
-	}
-	for i := range services.Items {
-		world.Services[services.Items[i].Name] = &services.Items[i]
-	}
-	for i := range jobs.Items {
-		if slices.Contains(nodeSetsOf(jobs.Items[i].Spec.Template.Spec.Volumes), nodeSet.Name) {
-			world.Jobs[jobs.Items[i].UID] = &jobs.Items[i]
-		}
-	}
-	t.view(&world)
+	world := t.worldOf(nodeSet, s.memory, cached)
 	t.mutex.Lock()
 	for _, name := range world.Interest() {
 		s.interest[name] = true
@@ -237,6 +224,8 @@ func (t *Tracker) judge(ctx context.Context, s *state, world upstream.World) (ve
 	t.mutex.Lock()
 	position := t.position()
 	t.mutex.Unlock()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	drift := s.memory.Advance(world, time.Now())
 	saved := trackmap.State{
 		NodeSetUID: string(s.uid), Sequence: s.sequence, Book: s.memory.Book, Settled: settledEntries(s.memory.Settled),
@@ -251,12 +240,13 @@ func (t *Tracker) judge(ctx context.Context, s *state, world upstream.World) (ve
 	if err != nil {
 		return drift, fmt.Errorf("NodeSet %s: %w", world.NodeSet.Name, err)
 	}
-	stored, err := t.store.Save(ctx, world.NodeSet, objects, s.stored)
+	stored, err := t.store.Save(ctx, client.ObjectKeyFromObject(world.NodeSet), objects, s.stored)
 	s.stored = stored
 	if err != nil {
 		return drift, err
 	}
 	s.sequence = saved.Sequence
+	t.tellJudged(world.NodeSet.Namespace, "")
 	return drift, nil
 }
 
@@ -267,6 +257,12 @@ func settledEntries(settled map[types.UID]string) []string {
 	}
 	slices.Sort(entries)
 	return entries
+}
+
+// uidOf gives the UID of an entry that settledEntries made.
+func uidOf(entry string) string {
+	uid, _, _ := strings.Cut(entry, "/")
+	return uid
 }
 
 func shardsOf(stored store.Stored) map[string]string {

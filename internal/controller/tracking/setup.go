@@ -34,7 +34,7 @@ func (t *Tracker) SetupWithManager(manager ctrl.Manager) error {
 		Named("nodeset-tracking").
 		For(&dataplanev1.OpenStackDataPlaneNodeSet{}).
 		Owns(&rotationv1.SecretRollout{}).
-		Owns(&corev1.ConfigMap{}, builder.OnlyMetadata, ours).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(nodeSetOfRecord), builder.OnlyMetadata, ours).
 		Watches(&dataplanev1.OpenStackDataPlaneDeployment{}, handler.EnqueueRequestsFromMapFunc(nodeSetsOfDeployment)).
 		Watches(&dataplanev1.OpenStackDataPlaneService{}, handler.EnqueueRequestsFromMapFunc(t.nodeSetsOfService)).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(nodeSetsOfJob)).
@@ -62,6 +62,13 @@ func requests(namespace string, names ...string) []reconcile.Request {
 		all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
 	}
 	return all
+}
+
+func nodeSetOfRecord(_ context.Context, object client.Object) []reconcile.Request {
+	if name := store.NodeSetOf(object.GetName()); name != "" {
+		return requests(object.GetNamespace(), name)
+	}
+	return nil
 }
 
 func nodeSetsOfDeployment(_ context.Context, object client.Object) []reconcile.Request {

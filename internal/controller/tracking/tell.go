@@ -93,6 +93,7 @@ func (t *Tracker) tellRollout(ctx context.Context, s *state, world upstream.Worl
 	if err := t.options.Client.Status().Patch(ctx, &rollout, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
 		return fmt.Errorf("status of SecretRollout %s: %w", key.Name, err)
 	}
+	t.tellJudged(key.Namespace, "")
 	return nil
 }
 
@@ -139,9 +140,11 @@ func rolloutStatus(s *state, world upstream.World, drift verdict.Drift, rollout 
 		status.HostSecrets = &hosts
 	}
 	findings.Behind, findings.InDoubt = names(behind), names(doubtful)
-	for _, uid := range world.Touching() {
-		if _, settled := s.memory.Settled[uid]; !settled {
-			status.UnsettledDeployments = append(status.UnsettledDeployments, world.Deployments[uid].Name)
+	world.Settled = s.memory.Settled
+	status.UnsettledDeployments = world.Unsettled()
+	for _, node := range s.memory.Book.Nodes {
+		if node.Departed {
+			status.DepartedNodes++
 		}
 	}
 	status.Judge(findings, now)

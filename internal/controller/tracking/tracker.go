@@ -33,6 +33,9 @@ type Options struct {
 	Namespaces []string
 	// Margin is how long before a pod's creation a kubelet may still have served the older content of a Secret.
 	Margin time.Duration
+	// Judged, if there is one, is told of each namespace in which something came out differently, and of each Secret
+	// that was written.
+	Judged func(namespace, secret string)
 }
 
 // Tracker holds what is known between reconciles.
@@ -45,11 +48,15 @@ type Tracker struct {
 
 	mutex    sync.Mutex
 	journals map[string]*upstream.Journal
+	// identify are the guards' questions, by namespace.
+	identify map[string]upstream.Identify
 	states   map[types.NamespacedName]*state
 	// recorded are the NodeSets whose books have all there is to know of pods that are gone.
 	recorded map[types.UID]map[string]bool
 	feeds    []*progress
 	ready    chan struct{}
+	// departed are namespaces in which something may be stored of NodeSets that do not exist any more.
+	departed map[string]bool
 	// shared says that revisions of Secrets and pods come from one counter.
 	shared bool
 	// lost says that the API server went back to an older state, so that stored books speak of another history.
@@ -58,7 +65,9 @@ type Tracker struct {
 
 // state is what is known of one NodeSet.
 type state struct {
-	uid      types.UID
+	uid types.UID
+	// mutex is held while the memory is advanced or copied.
+	mutex    sync.Mutex
 	memory   *upstream.Memory
 	sequence int64
 	stored   store.Stored
@@ -82,8 +91,8 @@ func NewTracker(options Options) *Tracker {
 		options: options, store: store.Store{Client: options.Client, Reader: options.Live},
 		changed:  make(chan event.TypedGenericEvent[*dataplanev1.OpenStackDataPlaneNodeSet], 1024),
 		settled:  make(chan event.TypedGenericEvent[*dataplanev1.OpenStackDataPlaneDeployment], 1024),
-		journals: map[string]*upstream.Journal{}, states: map[types.NamespacedName]*state{},
-		recorded: map[types.UID]map[string]bool{}, ready: make(chan struct{}),
+		journals: map[string]*upstream.Journal{}, states: map[types.NamespacedName]*state{}, identify: map[string]upstream.Identify{},
+		departed: map[string]bool{}, recorded: map[types.UID]map[string]bool{}, ready: make(chan struct{}),
 	}
 }
 
@@ -124,16 +133,33 @@ func (t *Tracker) Start(ctx context.Context) error {
 }
 
 // resumeFrom gives the revision from which everything has to be told again: where the books of the namespace end,
-// the earliest of them.
+// the earliest of them. Those of deleted NodeSets do not count.
 func (t *Tracker) resumeFrom(ctx context.Context, namespace string) (uint64, error) {
-	positions, err := t.store.Positions(ctx, namespace)
+	records, err := t.store.Records(ctx, namespace)
+	if err != nil {
+		return 0, err
+	}
+	nodeSets := &metav1.PartialObjectMetadataList{}
+	nodeSets.SetGroupVersionKind(dataplanev1.GroupVersion.WithKind("OpenStackDataPlaneNodeSetList"))
+	if err := t.options.Live.List(ctx, nodeSets, client.InNamespace(namespace)); err != nil {
+		return 0, fmt.Errorf("listing NodeSets: %w", err)
+	}
+	there := map[types.NamespacedName]bool{}
+	for i := range nodeSets.Items {
+		there[client.ObjectKeyFromObject(&nodeSets.Items[i])] = true
+	}
 	earliest := uint64(0)
-	for _, position := range positions {
-		if earliest == 0 || position < earliest {
-			earliest = position
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	for _, record := range records {
+		if !there[record.NodeSet] {
+			t.departed[record.NodeSet.Namespace] = true
+		}
+		if there[record.NodeSet] && record.Position != 0 && (earliest == 0 || record.Position < earliest) {
+			earliest = record.Position
 		}
 	}
-	return earliest, err
+	return earliest, nil
 }
 
 // revisionsAreShared finds out whether pods and Secrets count their revisions together. The API promises that only
@@ -156,6 +182,7 @@ func (t *Tracker) Ready() <-chan struct{} { return t.ready }
 func (t *Tracker) journal(namespace string) *upstream.Journal {
 	if t.journals[namespace] == nil {
 		t.journals[namespace] = upstream.NewJournal()
+		t.journals[namespace].Identify = t.identify[namespace]
 	}
 	return t.journals[namespace]
 }
@@ -266,6 +293,7 @@ func (s secretSink) seen(object client.Object, _ uint64, gone bool) {
 	}
 	s.mutex.Unlock()
 	s.concern(object.GetNamespace(), names...)
+	s.tellJudged(object.GetNamespace(), object.GetName())
 }
 
 func (s secretSink) listed(objects []client.Object, _ uint64) {

@@ -182,7 +182,7 @@ func (b *Testbed) see(ctx context.Context, nodeSet string) (sight, error) {
 	for _, pod := range pods.Items {
 		s.pods[pod.UID] = pod
 	}
-	stored, err := store.Store{Client: b.client, Reader: b.client}.Load(ctx, s.nodeSet)
+	stored, err := store.Store{Client: b.client, Reader: b.client}.Load(ctx, client.ObjectKeyFromObject(s.nodeSet))
 	if err != nil {
 		return s, err
 	}
