@@ -18,7 +18,9 @@ func gone(nodeSet, node string, given, until int) verdict.Gone {
 
 // TestNodesThatAreGone: a word about a node counts for that node alone, while it lasts, and not against a later run.
 func TestNodesThatAreGone(t *testing.T) {
-	halfway := func() verdict.Request { return request(edpm(run("second", 100, ledger.Delivered, fleet.SetOf("b"), "n0"))) }
+	halfway := func() verdict.Request {
+		return request(edpm(run("second", 100, ledger.Delivered, fleet.SetOf("b"), "n0")))
+	}
 	for _, tt := range []struct {
 		name   string
 		change func(*verdict.Request)
