@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/rotation-operator/rotation-operator/config/crd"
 	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane"
 	"github.com/rotation-operator/rotation-operator/internal/lab/executor"
+	"github.com/rotation-operator/rotation-operator/internal/lab/standin"
 	operatorpkg "github.com/rotation-operator/rotation-operator/internal/operator"
 )
 
@@ -58,7 +60,8 @@ type Testbed struct {
 	watchers sync.WaitGroup
 }
 
-// StartControlPlane starts a control plane with the project's definitions in it. Whoever starts it has to Stop it.
+// StartControlPlane starts a control plane with the project's definitions in it, and with stand-ins of the credentials' kinds.
+// Whoever starts it has to Stop it.
 func StartControlPlane(ctx context.Context, port int) (*controlplane.ControlPlane, error) {
 	definitions, err := crd.Definitions()
 	if err != nil {
@@ -68,7 +71,7 @@ func StartControlPlane(ctx context.Context, port int) (*controlplane.ControlPlan
 	if err != nil {
 		return nil, err
 	}
-	if err := plane.InstallCRDs(definitions); err != nil {
+	if err := plane.InstallCRDs(slices.Concat(definitions, standin.Definitions())); err != nil {
 		return nil, errors.Join(err, plane.Stop())
 	}
 	return plane, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/rotation-operator/rotation-operator/config/crd"
 	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane"
+	"github.com/rotation-operator/rotation-operator/internal/lab/standin"
 	"github.com/rotation-operator/rotation-operator/internal/operator"
 )
 
@@ -32,7 +34,7 @@ func run(m *testing.M) int {
 	defer shared.Stop() //nolint:errcheck // nothing can be done about it any more
 	definitions, err := crd.Definitions()
 	if err == nil {
-		err = shared.InstallCRDs(definitions)
+		err = shared.InstallCRDs(slices.Concat(definitions, standin.Definitions()))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
