@@ -22,6 +22,8 @@ type checker struct {
 	nodeSets map[string]*thing
 	// runs are the Deployments.
 	runs map[string]*thing
+	// users are the credentials.
+	users map[string]*thing
 	// versions gives, for each Secret, the alias of each of its contents so far.
 	versions map[string]map[string]version
 }
@@ -45,7 +47,7 @@ type version struct {
 func newChecker(r *reader, file *File) *checker {
 	return &checker{
 		r: r, file: file, services: map[string]*thing{}, secrets: map[string]*thing{}, nodeSets: map[string]*thing{},
-		runs: map[string]*thing{}, versions: map[string]map[string]version{},
+		runs: map[string]*thing{}, users: map[string]*thing{}, versions: map[string]map[string]version{},
 	}
 }
 
@@ -81,6 +83,7 @@ func (c *checker) check() {
 			c.find("service", c.services, service, "nodeSets."+nodeSet.Name.Text+".services")
 		}
 	}
+	c.credentials()
 	for _, step := range c.file.Steps {
 		c.key = fmt.Sprintf("steps[%d]", step.Number)
 		c.step(step)
@@ -117,6 +120,12 @@ func (c *checker) step(step Step) {
 	case Expect:
 		c.key += ".expect"
 		c.expect(action)
+	case ExpectCredential:
+		c.key += ".expect"
+		c.find("credential", c.users, action.Credential, "credential")
+	case AttemptDelete:
+		c.key += ".attempt-delete"
+		c.attemptDelete(action, line)
 	}
 }
 

@@ -28,7 +28,11 @@ type File struct {
 	Services []Service
 	Secrets  []Version
 	NodeSets []NodeSet
-	Steps    []Step
+	// Guard names the shipped CredentialGuard that is in force, empty without one; Credentials are objects of its kind,
+	// each with its identity for a name.
+	Guard       Word
+	Credentials []Word
+	Steps       []Step
 }
 
 // Service is an OpenStackDataPlaneService.
@@ -62,7 +66,8 @@ type Step struct {
 	// Number counts the steps from 1.
 	Number int
 	At     Position
-	// Action is one of Deploy, Rotate, Start, Finish, Operator, Node, Delete and Expect.
+	// Action is one of Deploy, Rotate, Start, Finish, Operator, Node, Delete, AttemptDelete, Expect and
+	// ExpectCredential.
 	Action Action
 }
 
@@ -130,6 +135,21 @@ type Expect struct {
 	CurrentHash, ExpectedHash []SecretAlias
 	// Nodes are candidates: what nodes may run.
 	Nodes []Candidates
+}
+
+// AttemptDelete deletes a credential and says what is to come of it.
+type AttemptDelete struct {
+	Identity Word
+	// Expect is refused or allowed. A refusal has to name Names.
+	Expect Word
+	Names  []Word
+}
+
+// ExpectCredential says what the cluster must show of a credential. What has no text is not looked at.
+type ExpectCredential struct {
+	Credential, Verdict, Reason Word
+	// Nodes are exactly those in the way, nil where they are not looked at.
+	Nodes []Word
 }
 
 // SecretAlias names a version of a Secret.

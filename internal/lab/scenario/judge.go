@@ -10,9 +10,11 @@ import (
 	"github.com/rotation-operator/rotation-operator/internal/lab/testbed"
 )
 
-// Picture is what an expectation wants to see of a NodeSet, or what was seen, with versions by their aliases.
+// Picture is what an expectation wants to see of a NodeSet or of a credential, or what was seen, with versions by their
+// aliases.
 type Picture struct {
-	NodeSet         string `json:"nodeSet"`
+	Credential      *CredentialPicture `json:"credential,omitempty"`
+	NodeSet         string             `json:"nodeSet,omitempty"`
 	TotalNodes      *int   `json:"totalNodes,omitempty"`
 	UpdatedNodes    *int   `json:"updatedNodes,omitempty"`
 	AllNodesUpdated *bool  `json:"allNodesUpdated,omitempty"`

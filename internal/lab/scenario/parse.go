@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/rotation-operator/rotation-operator/config/guards"
 )
 
 // Words of the format.
@@ -84,6 +86,7 @@ func (r *reader) read(p place, file *File) {
 		"name":     r.text(&file.Name),
 		"services": r.services(&file.Services),
 		"secrets":  r.secrets(&file.Secrets),
+		"guard":    r.oneOf(&file.Guard, guards.Names()...), "credentials": r.words(&file.Credentials),
 		"!nodeSets": func(p place) {
 			r.pairs(p, func(name Word, p place) { file.NodeSets = append(file.NodeSets, r.nodeSet(name, p)) })
 		},
@@ -145,6 +148,7 @@ func (r *reader) step(p place) Action {
 	actions := map[string]func(place) Action{
 		"deploy": r.deploy, "rotate": r.rotate, "start": r.start, "finish": r.finish,
 		"operator": r.operator, "node": r.nodeStep, "delete": r.delete, "expect": r.expect,
+		"attempt-delete": r.attemptDelete,
 	}
 	var names []string
 	for name := range actions {
@@ -258,6 +262,9 @@ func (r *reader) delete(p place) Action {
 }
 
 func (r *reader) expect(p place) Action {
+	if p.node.Kind == yaml.MappingNode && slices.ContainsFunc(p.node.Content, func(n *yaml.Node) bool { return n.Value == "credential" }) {
+		return r.expectCredential(p)
+	}
 	var e Expect
 	r.mapping(p, fields{
 		"!nodeSet": r.word(&e.NodeSet), "totalNodes": r.count(&e.TotalNodes), "updatedNodes": r.count(&e.UpdatedNodes),

@@ -26,6 +26,14 @@ type Result struct {
 	Why []string `json:"why,omitempty"`
 }
 
+// expectation is a step that has a result.
+type expectation interface {
+	// wanted is what the step wants to see.
+	wanted() Picture
+	// judge looks, and says in the result what was seen and whether that is what is wanted.
+	judge(ctx context.Context, p *player, result *Result) error
+}
+
 // player plays one file on a testbed.
 type player struct {
 	file    *File
@@ -46,8 +54,8 @@ func (p *player) play(ctx context.Context) ([]Result, error) {
 	var results []Result
 	broken := p.declare(ctx)
 	for _, step := range p.file.Steps {
-		expect, isExpect := step.Action.(Expect)
-		if !isExpect {
+		expect, isExpectation := step.Action.(expectation)
+		if !isExpectation {
 			if broken == nil {
 				if broken = p.take(ctx, step.Action); broken != nil {
 					broken = fmt.Errorf("line %d: %s: %w", step.At.Line, step.Action, broken)
@@ -59,7 +67,7 @@ func (p *player) play(ctx context.Context) ([]Result, error) {
 		}
 		result := Result{File: p.file.Path, Line: step.At.Line, Step: step.Number, Expected: expect.wanted()}
 		if broken == nil {
-			broken = p.judge(ctx, expect, &result)
+			broken = expect.judge(ctx, p, &result)
 		}
 		if broken != nil {
 			result.OK, result.Why = false, []string{"a step before it failed: " + broken.Error()}
@@ -97,6 +105,9 @@ func (p *player) declare(ctx context.Context) error {
 		if err := p.bed.CreateNodeSet(ctx, nodeSet.Name.Text, texts(nodeSet.Nodes), texts(nodeSet.Services)); err != nil {
 			return err
 		}
+	}
+	if err := p.declareCredentials(ctx); err != nil {
+		return err
 	}
 	return p.bed.CatchUp(ctx)
 }
@@ -142,7 +153,7 @@ func (p *player) operate(ctx context.Context, verb string) error {
 	return nil
 }
 
-func (p *player) judge(ctx context.Context, e Expect, result *Result) error {
+func (e Expect) judge(ctx context.Context, p *player, result *Result) error {
 	state, left, err := p.bed.Await(ctx, e.NodeSet.Text, func(s testbed.State) []string { return p.aliases.differences(e, s) })
 	if err != nil {
 		return fmt.Errorf("line %d: %w", result.Line, err)

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -116,7 +117,8 @@ func New(ctx context.Context, options Options) (*Testbed, error) {
 	b.stop = stop
 	for _, list := range []client.ObjectList{
 		&dataplanev1.OpenStackDataPlaneNodeSetList{}, &dataplanev1.OpenStackDataPlaneDeploymentList{},
-		&rotationv1.SecretRolloutList{}, &corev1.ConfigMapList{},
+		&rotationv1.SecretRolloutList{}, &corev1.ConfigMapList{}, &rotationv1.CredentialHoldList{},
+		credentialsOf(schema.GroupVersionKind{Group: "rabbitmq.openstack.org", Version: "v1beta1", Kind: "RabbitMQUser"}),
 	} {
 		b.watchers.Go(func() { b.watch(watching, list) })
 	}

@@ -1,0 +1,136 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
+	"github.com/rotation-operator/rotation-operator/config/guards"
+	"github.com/rotation-operator/rotation-operator/internal/controller/guard"
+)
+
+// CreateGuard creates a guard that ships with the project.
+func (b *Testbed) CreateGuard(ctx context.Context, name string) error {
+	declared, err := guards.Named(name)
+	if err != nil {
+		return err
+	}
+	declared.Namespace = b.namespace
+	return b.create(ctx, declared)
+}
+
+// CreateCredential creates an object of the kind that the guard guards. Its name is the credential's identity.
+func (b *Testbed) CreateCredential(ctx context.Context, guardName, name string) error {
+	object, err := b.credential(guardName, name)
+	if err != nil {
+		return err
+	}
+	return b.create(ctx, object)
+}
+
+func (b *Testbed) credential(guardName, name string) (*unstructured.Unstructured, error) {
+	declared, err := guards.Named(guardName)
+	if err != nil {
+		return nil, err
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.FromAPIVersionAndKind(declared.Spec.Credential.APIVersion, declared.Spec.Credential.Kind))
+	object.SetNamespace(b.namespace)
+	object.SetName(name)
+	return object, nil
+}
+
+// AwaitHold waits until the hold on a credential says what is wanted: until differs gives no differences. Left is what
+// differs at the end. While the operator is down the hold is looked at once.
+func (b *Testbed) AwaitHold(ctx context.Context, guardName, name string, differs func(rotationv1.CredentialHoldStatus) []string) (status rotationv1.CredentialHoldStatus, left []string, err error) {
+	if err := b.CatchUp(ctx); err != nil {
+		return status, nil, err
+	}
+	look := func(ctx context.Context) (string, error) {
+		hold := &rotationv1.CredentialHold{}
+		if err := b.client.Get(ctx, b.key(guard.HoldName(guardName, name)), hold); client.IgnoreNotFound(err) != nil {
+			return "", fmt.Errorf("CredentialHold of %s: %w", name, err)
+		}
+		status = hold.Status
+		left = differs(status)
+		return strings.Join(left, "; "), nil
+	}
+	if !b.operator.isUp() {
+		_, err = look(ctx)
+		return status, left, err
+	}
+	_, err = b.await(ctx, look)
+	return status, left, err
+}
+
+// AwaitDeletion waits until the API server refuses to delete a credential, or until it is willing to. Then the
+// credential is really deleted: refused it has to stay as it is, and accepted it has to be gone in the end. Said is
+// what the API server says to a refusal; left is what is not as wanted at the end.
+func (b *Testbed) AwaitDeletion(ctx context.Context, guardName, name string, wantRefused bool, differs func(said string) []string) (said string, left []string, err error) {
+	if err := b.CatchUp(ctx); err != nil {
+		return "", nil, err
+	}
+	try := func(ctx context.Context, options ...client.DeleteOption) error {
+		object, err := b.credential(guardName, name)
+		if err != nil {
+			return err
+		}
+		said, left = "", nil
+		err = b.client.Delete(ctx, object, options...)
+		switch {
+		case err == nil && wantRefused:
+			left = []string{"the API server does not refuse"}
+		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+			said = err.Error()
+			if !wantRefused {
+				left = []string{"the API server refuses: " + said}
+			} else {
+				left = differs(said)
+			}
+		case err != nil:
+			return fmt.Errorf("deleting %s: %w", name, err)
+		}
+		return nil
+	}
+	waitingFor, err := b.await(ctx, func(ctx context.Context) (string, error) {
+		err := try(ctx, client.DryRunAll)
+		return strings.Join(left, "; "), err
+	})
+	if err != nil || waitingFor != "" {
+		return said, left, err
+	}
+	if err := try(ctx); err != nil || wantRefused || len(left) > 0 {
+		return said, left, err
+	}
+	waitingFor, err = b.await(ctx, func(ctx context.Context) (string, error) {
+		object, err := b.credential(guardName, name)
+		if err != nil {
+			return "", err
+		}
+		switch err := b.client.Get(ctx, client.ObjectKeyFromObject(object), object); {
+		case apierrors.IsNotFound(err):
+			return "", nil
+		case err != nil:
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+		return fmt.Sprintf("%s is deleted and waits for %s", name, strings.Join(object.GetFinalizers(), ", ")), nil
+	})
+	if waitingFor != "" {
+		left = []string{waitingFor}
+	}
+	return said, left, err
+}
+
+// credentialsOf is a list to watch the credentials of a kind by.
+func credentialsOf(kind schema.GroupVersionKind) client.ObjectList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	return list
+}
