@@ -138,6 +138,8 @@ func (n *NodeSet) lackOf(node Node, carriers *carriers) (one lack, why string) {
 		return one, "it is no longer in the NodeSet: bring it back, or attest that it is gone"
 	case n.isTwice(node.Name):
 		return one, "two nodes of the NodeSet have this host name, and Ansible reaches only one of them: give them different ones"
+	case carriers.misread != "":
+		return one, fmt.Sprintf("Ansible reads the host name %s in an inventory as something else: rename that node", carriers.misread)
 	case len(node.Cells) == 0:
 		return one, "it is not known which Secrets it is meant to receive"
 	}
@@ -164,6 +166,18 @@ func (n *NodeSet) lackOf(node Node, carriers *carriers) (one lack, why string) {
 		why = "what it receives is up to date, but not everything is known: " + strings.Join(n.Missing, "; ")
 	}
 	return one, why
+}
+
+// misread gives a host name that Ansible does not take as it stands in an inventory, but as a range or a name with a port;
+// a range that it cannot read makes it drop other hosts as well.
+func (n *NodeSet) misread() string {
+	for _, host := range n.facts.world.Hosts() {
+		_, port, colon := strings.Cut(host, ":")
+		if strings.Contains(host, "[") || colon && strings.Trim(port, "0123456789") == "" || host == "" {
+			return strconv.Quote(host)
+		}
+	}
+	return ""
 }
 
 func (n *NodeSet) isTwice(node string) bool {

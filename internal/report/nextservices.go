@@ -19,6 +19,8 @@ type carriers struct {
 	known   map[string][]string
 	answers map[string]answer
 	notes   []string
+	// misread is a host name that keeps limits from meaning what they say, empty where there is none.
+	misread string
 }
 
 type answer struct {
@@ -29,7 +31,7 @@ type answer struct {
 }
 
 func newCarriers(n *NodeSet) *carriers {
-	c := &carriers{nodeSet: n, order: slices.Clone(n.facts.world.NodeSet.Spec.Services), known: map[string][]string{}, answers: map[string]answer{}}
+	c := &carriers{nodeSet: n, order: slices.Clone(n.facts.world.NodeSet.Spec.Services), known: map[string][]string{}, answers: map[string]answer{}, misread: n.misread()}
 	for _, name := range slices.Sorted(maps.Keys(n.facts.world.Services)) {
 		if !slices.Contains(c.order, name) {
 			c.order = append(c.order, name)
