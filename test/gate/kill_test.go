@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,12 +27,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
 	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
 	"github.com/rotation-operator/rotation-operator/internal/controller/guard"
 	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane/testplane"
 	"github.com/rotation-operator/rotation-operator/internal/lab/executor"
 	"github.com/rotation-operator/rotation-operator/internal/lab/testbed"
 	"github.com/rotation-operator/rotation-operator/internal/operator"
+	"github.com/rotation-operator/rotation-operator/internal/store"
 )
 
 func TestMain(m *testing.M) {
@@ -233,7 +236,7 @@ func (s *story) tell() {
 	s.deploy("initial", "")
 	s.verdict("user7", rotationv1.VerdictHeld, "StillInCluster")
 	s.write("user8")
-	s.deploy("first", "compute-0")
+	s.halfway()
 	s.verdict("user7", rotationv1.VerdictHeld, "NodesBehind")
 	s.must(s.c.Delete(ctx, s.user("user7")))
 	s.stays("while compute-1 runs it")
@@ -243,8 +246,21 @@ func (s *story) tell() {
 	s.until("its hold goes", &rotationv1.CredentialHold{}, guard.HoldName("rabbitmquser", "user7"), func(there bool) bool { return !there })
 	s.verdict("user8", rotationv1.VerdictHeld, "StillInCluster")
 
+	rollout := &rotationv1.SecretRollout{}
+	s.until("the rollout is told", rollout, "edpm", func(bool) bool { return rollout.Status.UpdatedNodes == 2 })
+	s.leave()
+}
+
+// leave takes the NodeSet away, whose record stays while a guard is there, and then the guards.
+func (s *story) leave() {
+	t, ctx := s.t, s.t.Context()
+	t.Helper()
+	s.must(s.bed.Delete(ctx, dataplanev1.GroupVersion.WithKind("OpenStackDataPlaneNodeSet"), "edpm"))
 	declared := &rotationv1.CredentialGuard{ObjectMeta: metav1.ObjectMeta{Namespace: s.bed.Namespace(), Name: "rabbitmquser"}}
 	s.setWaitingUsers(declared)
+	other := &rotationv1.CredentialGuard{ObjectMeta: metav1.ObjectMeta{Namespace: s.bed.Namespace(), Name: "keystoneapplicationcredential"}}
+	s.must(s.c.Delete(ctx, other))
+	s.must(s.c.Get(ctx, client.ObjectKey{Namespace: s.bed.Namespace(), Name: store.ConfigMapName("edpm")}, &corev1.ConfigMap{}))
 	s.must(s.c.Delete(ctx, declared))
 	s.until("the guard goes", declared, declared.Name, func(there bool) bool { return !there })
 	user8 := s.user("user8")
@@ -257,6 +273,7 @@ func (s *story) tell() {
 	if len(holds.Items) > 0 {
 		t.Errorf("%d holds outlive the guard", len(holds.Items))
 	}
+	s.until("the record goes", &corev1.ConfigMap{}, store.ConfigMapName("edpm"), func(there bool) bool { return !there })
 }
 
 // told waits for the event that says that user7 may go, and one that came before, so that both had to be written.
@@ -274,6 +291,21 @@ func (s *story) told() {
 	if err != nil {
 		s.t.Fatalf("there are no events about user7: %v", err)
 	}
+}
+
+// halfway deploys one node, and sees that the Deployment is kept for as long as it has something to tell.
+func (s *story) halfway() {
+	s.t.Helper()
+	ctx := s.t.Context()
+	s.must(s.bed.Start(ctx, testbed.Deployment{Name: "first", NodeSets: []string{"edpm"}, Limit: "compute-0"}))
+	deployment := &dataplanev1.OpenStackDataPlaneDeployment{}
+	s.until("the Deployment is kept", deployment, "first", func(bool) bool {
+		return controllerutil.ContainsFinalizer(deployment, rotationv1.EvidenceFinalizer)
+	})
+	s.must(s.bed.Finish(ctx, "first", executor.Outcome{Succeeded: true}))
+	s.until("the Deployment is let go", deployment, "first", func(bool) bool {
+		return !controllerutil.ContainsFinalizer(deployment, rotationv1.EvidenceFinalizer)
+	})
 }
 
 // application lets an application credential go that is on no node.

@@ -123,6 +123,10 @@ func (c *checker) step(step Step) {
 	case ExpectCredential:
 		c.key += ".expect"
 		c.find("credential", c.users, action.Credential, "credential")
+	case Override:
+		c.find("credential", c.users, action.Identity, "override.identity")
+	case Attest:
+		c.declared("nodeSet", c.nodeSets, action.NodeSet, "attest.nodeSet")
 	case AttemptDelete:
 		c.key += ".attempt-delete"
 		c.attemptDelete(action, line)

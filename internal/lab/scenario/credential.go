@@ -46,6 +46,26 @@ func (r *reader) expectCredential(p place) Action {
 	return e
 }
 
+func (r *reader) attest(p place) Action {
+	var a Attest
+	r.mapping(p, fields{"!nodeSet": r.word(&a.NodeSet), "!nodes": r.words(&a.Nodes)})
+	return a
+}
+
+func (r *reader) override(p place) Action {
+	var o Override
+	r.mapping(p, fields{"!identity": r.word(&o.Identity)})
+	return o
+}
+
+// String says the step in one line.
+func (a Attest) String() string {
+	return fmt.Sprintf("attest that %s of %s are gone", list(a.Nodes), a.NodeSet)
+}
+
+// String says the step in one line.
+func (o Override) String() string { return "override the hold on " + o.Identity.Text }
+
 // credentials checks what is declared of guard and credentials.
 func (c *checker) credentials() {
 	for _, credential := range c.file.Credentials {

@@ -66,7 +66,8 @@ type Step struct {
 	// Number counts the steps from 1.
 	Number int
 	At     Position
-	// Action is one of Deploy, Rotate, Start, Finish, Operator, Node, Delete, AttemptDelete, Expect and
+	// Action is one of Deploy, Rotate, Start, Finish, Operator, Node, Delete, AttemptDelete, Attest, Override,
+	// Expect and
 	// ExpectCredential.
 	Action Action
 }
@@ -144,6 +145,15 @@ type AttemptDelete struct {
 	Expect Word
 	Names  []Word
 }
+
+// Attest says that nodes are gone for good.
+type Attest struct {
+	NodeSet Word
+	Nodes   []Word
+}
+
+// Override says that a credential may go.
+type Override struct{ Identity Word }
 
 // ExpectCredential says what the cluster must show of a credential. What has no text is not looked at.
 type ExpectCredential struct {

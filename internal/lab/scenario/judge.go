@@ -15,9 +15,9 @@ import (
 type Picture struct {
 	Credential      *CredentialPicture `json:"credential,omitempty"`
 	NodeSet         string             `json:"nodeSet,omitempty"`
-	TotalNodes      *int   `json:"totalNodes,omitempty"`
-	UpdatedNodes    *int   `json:"updatedNodes,omitempty"`
-	AllNodesUpdated *bool  `json:"allNodesUpdated,omitempty"`
+	TotalNodes      *int               `json:"totalNodes,omitempty"`
+	UpdatedNodes    *int               `json:"updatedNodes,omitempty"`
+	AllNodesUpdated *bool              `json:"allNodesUpdated,omitempty"`
 	// CurrentHash and ExpectedHash are by Secret, Nodes by node and Secret.
 	CurrentHash  map[string]string              `json:"currentHash,omitempty"`
 	ExpectedHash map[string]string              `json:"expectedHash,omitempty"`

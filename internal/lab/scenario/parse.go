@@ -148,7 +148,7 @@ func (r *reader) step(p place) Action {
 	actions := map[string]func(place) Action{
 		"deploy": r.deploy, "rotate": r.rotate, "start": r.start, "finish": r.finish,
 		"operator": r.operator, "node": r.nodeStep, "delete": r.delete, "expect": r.expect,
-		"attempt-delete": r.attemptDelete,
+		"attempt-delete": r.attemptDelete, "attest": r.attest, "override": r.override,
 	}
 	var names []string
 	for name := range actions {

@@ -134,6 +134,10 @@ func (p *player) take(ctx context.Context, action Action) error {
 		return p.bed.ChangeNodes(ctx, action.NodeSet.Text, action.Add.Text, action.Remove.Text)
 	case Delete:
 		return p.bed.Delete(ctx, kindOfObject(action.Kind.Text), action.Name.Text)
+	case Attest:
+		return p.bed.Attest(ctx, action.NodeSet.Text, texts(action.Nodes))
+	case Override:
+		return p.bed.Override(ctx, p.file.Guard.Text, action.Identity.Text)
 	case Operator:
 		return p.operate(ctx, action.Verb.Text)
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -45,6 +47,54 @@ func (b *Testbed) credential(guardName, name string) (*unstructured.Unstructured
 	object.SetNamespace(b.namespace)
 	object.SetName(name)
 	return object, nil
+}
+
+// Attest says in the caller's name that nodes are gone for good, for an hour.
+func (b *Testbed) Attest(ctx context.Context, nodeSet string, nodes []string) error {
+	if err := b.CatchUp(ctx); err != nil {
+		return err
+	}
+	word, err := b.word(ctx)
+	if err != nil {
+		return err
+	}
+	return b.create(ctx, &rotationv1.NodeAttestation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, GenerateName: "gone-"},
+		Spec:       rotationv1.NodeAttestationSpec{NodeSet: nodeSet, Nodes: nodes, Word: word},
+	})
+}
+
+// Override says in the caller's name that a credential may go, for an hour.
+func (b *Testbed) Override(ctx context.Context, guardName, name string) error {
+	if err := b.CatchUp(ctx); err != nil {
+		return err
+	}
+	object, err := b.credential(guardName, name)
+	if err != nil {
+		return err
+	}
+	word, err := b.word(ctx)
+	if err != nil {
+		return err
+	}
+	return b.create(ctx, &rotationv1.CredentialOverride{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, GenerateName: "go-"},
+		Spec:       rotationv1.CredentialOverrideSpec{Kind: object.GetKind(), Name: name, Word: word},
+	})
+}
+
+func (b *Testbed) word(ctx context.Context) (rotationv1.Word, error) {
+	// The API server stamps objects with whole seconds, and a word does not count for a run of the same second.
+	select {
+	case <-time.After(time.Until(time.Now().Truncate(time.Second).Add(time.Second))):
+	case <-ctx.Done():
+		return rotationv1.Word{}, ctx.Err()
+	}
+	self := &authenticationv1.SelfSubjectReview{}
+	if err := b.client.Create(ctx, self); err != nil {
+		return rotationv1.Word{}, fmt.Errorf("asking who we are: %w", err)
+	}
+	return rotationv1.Word{By: self.Status.UserInfo.Username, Reason: "a scenario says so", Until: metav1.NewTime(time.Now().Add(time.Hour))}, nil
 }
 
 // AwaitHold waits until the hold on a credential says what is wanted: until differs gives no differences. Left is what
