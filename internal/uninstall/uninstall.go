@@ -66,7 +66,7 @@ func Run(ctx context.Context, options Options) error {
 			return err
 		}
 	}
-	l.say("done; the definitions (CRDs) of rotation.openstack.org may be deleted now")
+	l.say("done; the definitions (CRDs) of rotation.openstack.org may go now")
 	return nil
 }
 
@@ -305,22 +305,29 @@ func (l *leaver) records(ctx context.Context) error {
 	})
 }
 
-// comesBack looks once more: whoever marks objects again is an operator that runs.
+// comesBack looks on for a moment: whoever marks objects again is an operator that runs.
 func (l *leaver) comesBack(ctx context.Context) error {
-	marked := false
-	err := l.eachGuarded(ctx, func(object *unstructured.Unstructured) error {
-		marked = marked || isMarked(object)
-		return nil
+	const pause, limit = 100 * time.Millisecond, 2 * time.Second
+	err := wait.PollUntilContextTimeout(ctx, pause, limit, true, func(ctx context.Context) (bool, error) {
+		marked := false
+		err := l.eachGuarded(ctx, func(object *unstructured.Unstructured) error {
+			marked = marked || isMarked(object)
+			return nil
+		})
+		if err != nil {
+			return false, err
+		}
+		err = l.each(ctx, &dataplanev1.OpenStackDataPlaneDeploymentList{}, func(object client.Object) error {
+			marked = marked || controllerutil.ContainsFinalizer(object, rotationv1.EvidenceFinalizer)
+			return nil
+		})
+		return marked, err
 	})
-	if err != nil {
-		return err
-	}
-	err = l.each(ctx, &dataplanev1.OpenStackDataPlaneDeploymentList{}, func(object client.Object) error {
-		marked = marked || controllerutil.ContainsFinalizer(object, rotationv1.EvidenceFinalizer)
-		return nil
-	})
-	if err == nil && marked {
+	switch {
+	case err == nil:
 		return ErrComesBack
+	case wait.Interrupted(err) && ctx.Err() == nil:
+		return nil
 	}
 	return err
 }
