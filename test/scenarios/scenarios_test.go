@@ -19,7 +19,7 @@ import (
 	"github.com/rotation-operator/rotation-operator/internal/lab/testbed"
 )
 
-func TestMain(m *testing.M) { testplane.Main(m) }
+func TestMain(m *testing.M) { testplane.MainWithPolicies(m) }
 
 // patience bounds how long one thing is waited for; a test that passes does not use it up.
 const patience = time.Minute

@@ -10,8 +10,8 @@ const (
 	EvidenceFinalizer = "rotation.openstack.org/evidence"
 	// GuardFinalizer keeps a CredentialGuard until the objects that only it guards are let go.
 	GuardFinalizer = "rotation.openstack.org/guard"
-	// HeldAnnotation is on every guarded object that has a CredentialHold. Its value is the time of that; what has no
-	// such annotation was not looked at yet and cannot be deleted.
+	// HeldAnnotation is on every guarded object that has a CredentialHold. Its value is the object's UID; what does not
+	// have it, such as a copy of another object, was not looked at yet and cannot be deleted.
 	HeldAnnotation = "rotation.openstack.org/held"
 	// GuardLabel is on every CredentialHold and has the name of its guard.
 	GuardLabel = "rotation.openstack.org/guard"

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -136,11 +135,11 @@ func (c *Controller) mark(ctx context.Context, s *subject) error {
 	}
 	before := s.object.DeepCopy()
 	changed := controllerutil.AddFinalizer(s.object, rotationv1.CredentialFinalizer)
-	if annotations := s.object.GetAnnotations(); annotations[rotationv1.HeldAnnotation] == "" {
+	if annotations := s.object.GetAnnotations(); annotations[rotationv1.HeldAnnotation] != string(s.object.GetUID()) {
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
-		annotations[rotationv1.HeldAnnotation] = s.hold.CreationTimestamp.UTC().Format(time.RFC3339)
+		annotations[rotationv1.HeldAnnotation] = string(s.object.GetUID()) // a copy of the object has another
 		s.object.SetAnnotations(annotations)
 		changed = true
 	}

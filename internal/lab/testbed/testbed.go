@@ -23,6 +23,7 @@ import (
 	"github.com/rotation-operator/rotation-operator/config/crd"
 	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane"
 	"github.com/rotation-operator/rotation-operator/internal/lab/executor"
+	"github.com/rotation-operator/rotation-operator/internal/lab/lock"
 	"github.com/rotation-operator/rotation-operator/internal/lab/standin"
 	operatorpkg "github.com/rotation-operator/rotation-operator/internal/operator"
 )
@@ -61,8 +62,8 @@ type Testbed struct {
 	watchers sync.WaitGroup
 }
 
-// StartControlPlane starts a control plane with the project's definitions in it, and with stand-ins of the credentials' kinds.
-// Whoever starts it has to Stop it.
+// StartControlPlane starts a control plane with the project's definitions and policies in it, and with stand-ins of the
+// credentials' kinds. Whoever starts it has to Stop it.
 func StartControlPlane(ctx context.Context, port int) (*controlplane.ControlPlane, error) {
 	definitions, err := crd.Definitions()
 	if err != nil {
@@ -72,7 +73,11 @@ func StartControlPlane(ctx context.Context, port int) (*controlplane.ControlPlan
 	if err != nil {
 		return nil, err
 	}
-	if err := plane.InstallCRDs(slices.Concat(definitions, standin.Definitions())); err != nil {
+	err = plane.InstallCRDs(slices.Concat(definitions, standin.Definitions()))
+	if err == nil {
+		err = lock.Install(ctx, plane.Admin())
+	}
+	if err != nil {
 		return nil, errors.Join(err, plane.Stop())
 	}
 	return plane, nil

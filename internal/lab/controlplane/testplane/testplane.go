@@ -14,6 +14,7 @@ import (
 
 	"github.com/rotation-operator/rotation-operator/config/crd"
 	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane"
+	"github.com/rotation-operator/rotation-operator/internal/lab/lock"
 	"github.com/rotation-operator/rotation-operator/internal/lab/standin"
 	"github.com/rotation-operator/rotation-operator/internal/operator"
 )
@@ -21,11 +22,14 @@ import (
 var shared *controlplane.ControlPlane
 
 // Main is for TestMain: it runs the tests with a control plane and stops it after them.
-func Main(m *testing.M) {
-	os.Exit(run(m))
+func Main(m *testing.M) { os.Exit(run(m, func(*controlplane.ControlPlane) error { return nil })) }
+
+// MainWithPolicies is Main with the admission policies in force.
+func MainWithPolicies(m *testing.M) {
+	os.Exit(run(m, func(plane *controlplane.ControlPlane) error { return lock.Install(context.Background(), plane.Admin()) }))
 }
 
-func run(m *testing.M) int {
+func run(m *testing.M, prepare func(*controlplane.ControlPlane) error) int {
 	var err error
 	if shared, err = controlplane.Start(context.Background(), controlplane.Options{}); err != nil {
 		fmt.Fprintln(os.Stderr, "the tests need a control plane:", err)
@@ -35,6 +39,9 @@ func run(m *testing.M) int {
 	definitions, err := crd.Definitions()
 	if err == nil {
 		err = shared.InstallCRDs(slices.Concat(definitions, standin.Definitions()))
+	}
+	if err == nil {
+		err = prepare(shared)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
