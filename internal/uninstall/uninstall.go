@@ -28,10 +28,10 @@ import (
 // Options say what is taken away and how.
 type Options struct {
 	Client client.Client
-	// Namespaces are those to clean, none for all. Policies, which are for the whole cluster, go only with all, or with
-	// Policies.
+	// Namespaces are those to clean, none for all.
 	Namespaces []string
-	// Policies are the admission policies and bindings of the project, in the order in which they are applied.
+	// Policies are the admission policies and bindings of the project, in the order in which they are applied. They are
+	// for the whole cluster.
 	Policies []client.Object
 	// ReleaseHeld says that credentials may go that somebody deleted and that are not safe.
 	ReleaseHeld bool

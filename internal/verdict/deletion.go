@@ -82,7 +82,8 @@ type ClusterSecret struct {
 type Override struct {
 	// By and Reason say who and why; without both it counts for nothing.
 	By, Reason string
-	// Given and Until are when it begins and ends. What reaches a node after Given makes it void.
+	// Given and Until are when it begins and ends. What may have reached a node after Given makes it void; times within
+	// the skew of the API servers' clocks order nothing.
 	Given, Until time.Time
 }
 
@@ -198,8 +199,9 @@ func overridden(r Request, s survey, deletion Deletion) Deletion {
 		return deletion
 	}
 	for _, node := range slices.Concat(s.behind, s.unproved, s.unknown) {
-		if node.latest.After(o.Given) || node.open {
-			deletion.Message += fmt.Sprintf("; what %s said does not count, it was before a run on %s ended", o.By, node.name)
+		isBefore := node.latest.IsZero() || fleet.Instant{Time: node.latest}.Before(fleet.Instant{Time: o.Given})
+		if !isBefore || node.open {
+			deletion.Message += fmt.Sprintf("; what %s said does not count, it was before a run on %s had surely ended: say it again", o.By, node.name)
 			return deletion
 		}
 	}

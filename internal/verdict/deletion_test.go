@@ -172,7 +172,11 @@ func TestDeletionChecks(t *testing.T) {
 			r.Cluster[0].Identities = []string{"user7"}
 		}, "Held StillInCluster"},
 		{"an override, and a later run", request(edpm(run("late", 495, ledger.Attempted, fleet.SetOf("a"), "n0"))), func(r *verdict.Request) { r.Override = override(500, 2000) },
-			"Held NodesBehind [n0 n1] [] 2 nodes may still run user7: n0, n1; deploy them; what alice said does not count, it was before a run on n0 ended"},
+			"Held NodesBehind [n0 n1] [] 2 nodes may still run user7: n0, n1; deploy them; what alice said does not count, it was before a run on n0 had surely ended"},
+		{"an override so soon after a run that clocks do not tell", request(edpm(run("late", 400, ledger.Attempted, fleet.SetOf("a"), "n0"))), func(r *verdict.Request) {
+			r.Override = override(0, 2000)
+			r.Override.Given = run("late", 400, ledger.Attempted, fleet.SetOf("a"), "n0").Span.Ended.Time.Add(4 * time.Second)
+		}, "Held NodesBehind"},
 		{"an override, and a later run of anything", request(edpm(run("late", 495, ledger.Delivered, fleet.SetOf("?"), "n0", "n1"))), func(r *verdict.Request) { r.Override = override(500, 2000) }, "Unknown NodesUnknown [] [n0 n1]"},
 		{"an override, and a run that goes on", request(edpm(run("late", 400, ledger.Attempted, fleet.SetOf("a"), "n0"))), func(r *verdict.Request) {
 			late := r.NodeSets[0].Book.Runs["late"]

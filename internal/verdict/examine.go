@@ -96,10 +96,11 @@ func (n NodeSet) goneUntil(r Request, node string) time.Time {
 	return until
 }
 
-// reachedAfter tells whether a run may have been on the node after that time.
+// reachedAfter tells whether a run may have been on the node after that time: unless it surely ended before, which
+// nearly equal times do not prove.
 func (n NodeSet) reachedAfter(node string, given time.Time) bool {
 	for _, run := range n.Book.Runs {
-		if _, reached := run.Reach[node]; reached && (!run.Span.Over || run.Span.Ended.Time.IsZero() || run.Span.Ended.Time.After(given)) {
+		if _, reached := run.Reach[node]; reached && !(run.Span.Over && run.Span.Ended.Before(fleet.Instant{Time: given})) {
 			return true
 		}
 	}

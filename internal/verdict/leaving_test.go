@@ -41,6 +41,18 @@ func TestNodesThatAreGone(t *testing.T) {
 			r.Gone = []verdict.Gone{gone("edpm", "n1", 505, 2000)}
 			r.NodeSets[0].Book.Record([]ledger.Run{run("late", 500, ledger.Attempted, fleet.SetOf("b"), "n1")})
 		}, "Held NodesBehind [n1] [] []"},
+		{"so soon after a run that clocks do not tell", func(r *verdict.Request) {
+			late := run("late", 500, ledger.Attempted, fleet.SetOf("b"), "n1")
+			r.Gone = []verdict.Gone{gone("edpm", "n1", 0, 2000)}
+			r.Gone[0].Given = late.Span.Ended.Time.Add(4 * time.Second)
+			r.NodeSets[0].Book.Record([]ledger.Run{late})
+		}, "Held NodesBehind [n1] [] []"},
+		{"surely after a run", func(r *verdict.Request) {
+			late := run("late", 500, ledger.Attempted, fleet.SetOf("b"), "n1")
+			r.Gone = []verdict.Gone{gone("edpm", "n1", 0, 2000)}
+			r.Gone[0].Given = late.Span.Ended.Time.Add(5 * time.Second)
+			r.NodeSets[0].Book.Record([]ledger.Run{late})
+		}, "Safe Safe [] [] [n1]"},
 		{"before a run that did not", func(r *verdict.Request) {
 			r.Gone = []verdict.Gone{gone("edpm", "n1", 505, 2000)}
 			r.NodeSets[0].Book.Record([]ledger.Run{run("late", 500, ledger.Delivered, fleet.SetOf("b"), "n0")})
