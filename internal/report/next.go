@@ -27,6 +27,8 @@ type Plan struct {
 	Left []LeftNode `json:"left,omitempty"`
 	// Notes are further sentences without a full stop that one should know before applying anything.
 	Notes []string `json:"notes,omitempty"`
+
+	names map[string]bool // those that Deployments have or are to have
 }
 
 // LeftNode is a node to which no manifest goes.
@@ -82,7 +84,7 @@ type lack struct {
 
 // Next plans what brings exactly the nodes up to date that are not.
 func (r Report) Next(options NextOptions) (Plan, error) {
-	plan := Plan{TypeMeta: metav1.TypeMeta{APIVersion: GroupVersion, Kind: "Plan"}, CollectedAt: r.CollectedAt, Manifests: []Manifest{}}
+	plan := Plan{TypeMeta: metav1.TypeMeta{APIVersion: GroupVersion, Kind: "Plan"}, CollectedAt: r.CollectedAt, Manifests: []Manifest{}, names: map[string]bool{}}
 	var lacks []lack
 	for _, name := range options.NodeSets {
 		if !slices.ContainsFunc(r.NodeSets, func(n NodeSet) bool { return n.Name == name }) {
@@ -91,6 +93,9 @@ func (r Report) Next(options NextOptions) (Plan, error) {
 	}
 	for i := range r.NodeSets {
 		nodeSet := &r.NodeSets[i]
+		for k := range nodeSet.facts.namespace.Deployments {
+			plan.names[nodeSet.Namespace+"/"+nodeSet.facts.namespace.Deployments[k].Name] = true
+		}
 		if len(options.NodeSets) == 0 || slices.Contains(options.NodeSets, nodeSet.Name) {
 			lacks = append(lacks, nodeSet.lacks(&plan)...)
 		}

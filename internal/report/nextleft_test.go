@@ -7,8 +7,12 @@ import (
 	"testing"
 
 	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
+	"github.com/rotation-operator/rotation-operator/internal/fleet"
+	"github.com/rotation-operator/rotation-operator/internal/ledger"
 	"github.com/rotation-operator/rotation-operator/internal/report"
 	"github.com/rotation-operator/rotation-operator/internal/report/reporttest"
+	"github.com/rotation-operator/rotation-operator/internal/trackmap"
+	"github.com/rotation-operator/rotation-operator/internal/verdict"
 )
 
 // rotated is a NodeSet edpm with these hosts, all of them behind.
@@ -90,6 +94,85 @@ func TestNextLeavesNamesakes(t *testing.T) {
 	plan, err := report.Build(e).Next(report.NextOptions{})
 	if err != nil || len(plan.Manifests) != 1 || plan.Manifests[0].Limit != "compute-1" || len(plan.Left) != 1 || !strings.Contains(plan.Left[0].Why, "two nodes") {
 		t.Errorf("planned %v, left %v, %v", plan.Manifests, plan.Left, err)
+	}
+}
+
+// TestNextTellsApart: a name that cannot be written as it is does not take others along.
+func TestNextTellsApart(t *testing.T) {
+	for limit, hosts := range map[string][]string{
+		"a?b,!axb,!ayb": {"axb", "ayb", "a,b"}, "a:b,": {"axbx", "a:b"}, "'a b,'": {"axb", "a b"}, "?c,!cc": {"cc", "@c"}, "all": {"compute-0", "all"}, "~c": {"cc", "~c"},
+	} {
+		s, f := rotated(hosts...)
+		f.Deploy("others", reporttest.Outcome{Limit: hosts[:len(hosts)-1]})
+		plan, _ := planOf(t, s.At(12*hour), report.NextOptions{})
+		if len(plan.Manifests) != 1 || len(plan.Manifests[0].Nodes) != 1 || plan.Manifests[0].Limit != limit {
+			t.Errorf("the last of %q has the limit %q: %v", hosts, limit, plan.Manifests)
+		}
+	}
+}
+
+// rebook changes the book of the only NodeSet.
+func rebook(t *testing.T, e report.Evidence, change func(ledger.Book)) report.Evidence {
+	t.Helper()
+	tracked := &e.Namespaces[0].NodeSets[0]
+	state, _, err := trackmap.Decode(tracked.Record, string(tracked.NodeSet.UID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(state.Book)
+	if tracked.Record, err = trackmap.Encode(state, verdict.Drift{}); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestNextNeedsTheSecret: what is not in the cluster cannot be brought.
+func TestNextNeedsTheSecret(t *testing.T) {
+	s, _ := rotated("compute-0")
+	e := rebook(t, s.Evidence(), func(b ledger.Book) {
+		history := b.Secrets[reporttest.NovaConfig]
+		b.Secrets[reporttest.NovaConfig] = history.Add(ledger.Reading{Revision: history.Revision + 1, Version: fleet.Unknown})
+	})
+	delete(e.Namespaces[0].Secrets, reporttest.NovaConfig)
+	plan, err := report.Build(e).Next(report.NextOptions{})
+	if err != nil || len(plan.Manifests) > 0 || len(plan.Left) != 1 || plan.Left[0].Why != "Secret nova-cell1-compute-config is not in the cluster" {
+		t.Errorf("planned %v, left %v, %v", plan.Manifests, plan.Left, err)
+	}
+}
+
+// TestNextCountsWhatIsUnderWay: a node that has what the cluster has, and to which a run is bringing something else, is
+// to be deployed after that.
+func TestNextCountsWhatIsUnderWay(t *testing.T) {
+	s, f := rotated("compute-0", "compute-1")
+	f.Deploy("stale", reporttest.Outcome{Limit: []string{"compute-1"}, Open: true})
+	s.At(12*hour).Write(reporttest.NovaConfig, "user7").At(13 * hour)
+	plan, _ := planOf(t, s, report.NextOptions{})
+	if len(plan.Manifests) != 1 || plan.Manifests[0].Limit != "compute-1" {
+		t.Errorf("planned %v", plan.Manifests)
+	}
+}
+
+// TestNextBringsToOnePlace: of two services that bring a Secret, only the one runs whose copy is old.
+func TestNextBringsToOnePlace(t *testing.T) {
+	s, f := rotated("compute-0", "compute-1")
+	f.Deploy("all", reporttest.Outcome{})
+	s.Service("extra", reporttest.NovaConfig)
+	e := s.At(12 * hour).Evidence()
+	e.Namespaces[0].NodeSets[0].NodeSet.Spec.Services = []string{"nova", "telemetry", "extra"}
+	plan, err := report.Build(e).Next(report.NextOptions{})
+	if err != nil || len(plan.Manifests) != 1 || !slices.Equal(plan.Manifests[0].Services, []string{"extra"}) {
+		t.Errorf("planned %v, %v", plan.Manifests, err)
+	}
+}
+
+// TestNextSaysWhatProvesNothing: after a bad end the same content once more proves no restart.
+func TestNextSaysWhatProvesNothing(t *testing.T) {
+	if _, text := planOf(t, reporttest.Partial(), report.NextOptions{}); !strings.Contains(text, "cannot prove that the process restarted") {
+		t.Errorf("it is not said that the restart stays unproved:\n%s", text)
+	}
+	s, _ := rotated("compute-0")
+	if _, text := planOf(t, s, report.NextOptions{}); strings.Contains(text, "Note") {
+		t.Errorf("there is something to note where all is well:\n%s", text)
 	}
 }
 

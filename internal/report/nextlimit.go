@@ -39,21 +39,14 @@ type view struct {
 	want      []string
 }
 
-// views are all inventories of a Deployment: each NodeSet has its own, and a service for all NodeSets sees them together.
+// views are the inventories of a Deployment: each NodeSet has its own. A service for all NodeSets sees them together, and
+// reaches there what it reaches in each.
 func views(targets []target) []view {
 	var all []view
-	var merged hostpattern.Inventory
-	var union []string
 	for _, t := range targets {
 		want := slices.Compact(slices.Sorted(slices.Values(t.nodes)))
 		inventory := t.nodeSet.inventory()
 		all = append(all, view{inventory, "all", want}, view{inventory, t.nodeSet.Name, want})
-		merged.Groups = append(merged.Groups, inventory.Groups...)
-		union = append(union, want...)
-	}
-	if len(targets) > 1 {
-		slices.Sort(union)
-		all = append(all, view{merged, "all", slices.Compact(union)})
 	}
 	return all
 }

@@ -165,23 +165,11 @@ func (p *Plan) nameFor(m Manifest, targets []target) string {
 	}
 	base := fmt.Sprintf("rotate-%s-%s", stem, hex.EncodeToString(sum[:3]))
 	name := base
-	for i := 2; targets[0].nodeSet.facts.namespace.hasDeployment(name) || p.hasManifest(m.Namespace, name); i++ {
+	for i := 2; p.names[m.Namespace+"/"+name]; i++ {
 		name = fmt.Sprintf("%s-%d", base, i)
 	}
+	p.names[m.Namespace+"/"+name] = true
 	return name
-}
-
-func (p *Plan) hasManifest(namespace, name string) bool {
-	return slices.ContainsFunc(p.Manifests, func(m Manifest) bool { return m.Namespace == namespace && m.Name == name })
-}
-
-func (n *Namespace) hasDeployment(name string) bool {
-	for i := range n.Deployments {
-		if n.Deployments[i].Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // YAML is the plan as text for kubectl apply. Whatever is to be said stands in comments; with nothing to do there is

@@ -259,6 +259,56 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestVerifyFinds: what is recomputed is what was recorded in the states, where their holds say what the operator would.
+func TestVerifyFinds(t *testing.T) {
+	for name, state := range states {
+		if name == "unjudged" || name == "unseen" || name == "retried" {
+			continue // there the holds say what the books do not
+		}
+		for _, one := range report.Verify(state.story.Evidence()).Credentials {
+			if got := one.Found.Verdict + " " + one.Found.Reason + " "; one.Name == "user7" && !strings.HasPrefix(state.user7, got) {
+				t.Errorf("%s: found %s, want %s", name, got, state.user7)
+			}
+		}
+	}
+}
+
+// TestVerifyKnowsMargins: right after a rotation a kubelet may serve the older content, for a time that is in no evidence.
+func TestVerifyKnowsMargins(t *testing.T) {
+	for seconds, want := range map[int]bool{5: true, 15: false} {
+		s := reporttest.Healthy().At(73*hour).Write(reporttest.NovaConfig, "user8").At(73*hour + time.Duration(seconds)*time.Second)
+		e := s.Evidence()
+		v := report.Verify(e)
+		i := slices.IndexFunc(v.Credentials, func(c report.Verified) bool { return c.Name == "user7" })
+		differs := slices.Contains(v.Credentials[i].Differences, "reason is StillInCluster in the hold, NodesBehind by the evidence")
+		if differs == want {
+			t.Errorf("%d seconds after the rotation: %s", seconds, show(t, v))
+		}
+	}
+}
+
+// TestVerifyAdopts: where an object goes with all that it ever named, what belongs to no other object is its own.
+func TestVerifyAdopts(t *testing.T) {
+	s := reporttest.Healthy()
+	s.Guard.Spec.Credential.Generations = rotationv1.GenerationsAll
+	e := s.Evidence()
+	found := func() string {
+		for _, one := range report.Verify(e).Credentials {
+			if one.Name == "user6" {
+				return one.Found.Reason
+			}
+		}
+		return ""
+	}
+	if got := found(); got != "Safe" {
+		t.Errorf("beside the object of user7, user6 is %s", got)
+	}
+	e.Namespaces[0].Holds = slices.DeleteFunc(e.Namespaces[0].Holds, func(h rotationv1.CredentialHold) bool { return h.Spec.Credential.Name == "user7" })
+	if got := found(); got != "StillInCluster" {
+		t.Errorf("with user7 as its own, user6 is %s", got)
+	}
+}
+
 // TestVerifyNeedsVerdicts: nothing to compare is not equal.
 func TestVerifyNeedsVerdicts(t *testing.T) {
 	if v := report.Verify(reporttest.Unjudged().Evidence()); v.Equal || len(v.Notes) == 0 {
