@@ -248,6 +248,10 @@ func (s *story) tell() {
 
 	rollout := &rotationv1.SecretRollout{}
 	s.until("the rollout is told", rollout, "edpm", func(bool) bool { return rollout.Status.UpdatedNodes == 2 })
+	nodeSet := &dataplanev1.OpenStackDataPlaneNodeSet{}
+	s.until("the NodeSet has the numbers", nodeSet, "edpm", func(bool) bool {
+		return nodeSet.Status.SecretDeployment != nil && nodeSet.Status.SecretDeployment.UpdatedNodes == 2
+	})
 	s.leave()
 }
 
