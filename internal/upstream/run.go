@@ -85,12 +85,17 @@ func (w World) run(pod Pod) ledger.Run {
 	if pod.Over() && pod.Mounted.IsZero() {
 		return run // it never started
 	}
-	hosts := w.Hosts()
+	hosts, best, least := w.Hosts(), ledger.Delivered, true
+	if proves(pod.Object) != "" {
+		best, least = ledger.Proved, false // it changes nothing: it proves something, or is as if it had not been
+	}
 	for _, host := range selection.Perhaps {
-		run.Reach[host] = ledger.Attempted
+		if least {
+			run.Reach[host] = ledger.Attempted
+		}
 		once := slices.Index(hosts, host) >= 0 && !slices.Contains(hosts[slices.Index(hosts, host)+1:], host)
 		if doubt == "" && once && slices.Contains(selection.Surely, host) && !recap.isBad(host) {
-			run.Reach[host] = ledger.Delivered
+			run.Reach[host] = best
 		}
 	}
 	maps.DeleteFunc(run.Reach, func(host string, _ ledger.Strength) bool { return !w.isOurs(host, pod) })
@@ -114,6 +119,7 @@ func (w World) doubt(pod Pod, job *batchv1.Job, deployment *dataplanev1.OpenStac
 	recap, recapErr := summaryOf(pod.Object)
 	line, lineErr := hostpattern.ParseCommandLine(variable(container, "RUNNER_CMDLINE"))
 	environment := environmentDoubt(container, w.Environments)
+	own, proved := slices.Contains(container.Args, "playbook.yaml"), proves(pod.Object)
 	checks := []struct {
 		fails  bool
 		reason string
@@ -124,7 +130,8 @@ func (w World) doubt(pod Pod, job *batchv1.Job, deployment *dataplanev1.OpenStac
 		{job == nil || deployment == nil, "no Job of a Deployment owns the pod"},
 		{job != nil && !isComplete(job), "the Job is not complete"},
 		{!slices.Contains(container.Args, "-p") && !slices.Contains(container.Args, "-r"), "what the pod runs is not known"},
-		{slices.Contains(container.Args, "playbook.yaml"), "the service brings its own playbook, which nobody has audited"},
+		{own && proved == "", "the service brings its own playbook, which nobody has audited"},
+		{proved != "" && proofDoubt(pod.Object, proved) != "", proofDoubt(pod.Object, proved)},
 		{environment != "", environment},
 		{lineErr != nil, fmt.Sprint(lineErr)},
 		{lineErr == nil && line.Narrowed(), "tags chose some of the tasks"},

@@ -18,6 +18,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/rotation-operator/rotation-operator/config/proof"
 	"github.com/rotation-operator/rotation-operator/internal/hostpattern"
 )
 
@@ -174,6 +175,9 @@ func (r ansibleRun) write(dir string) error {
 	if err != nil {
 		return fmt.Errorf("shipped files: %w", err)
 	}
+	if own := r.content.env[variablePlaybook]; proof.Proves(own) != "" {
+		files[shippedDir+"/playbook.yaml"] = []byte(onDirectories.Replace(own))
+	}
 	for name, data := range files {
 		at := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(at), privateDir); err != nil {
@@ -185,6 +189,13 @@ func (r ansibleRun) write(dir string) error {
 	}
 	return nil
 }
+
+// onDirectories turns a proof playbook, which is for real nodes, into one for nodes that are directories.
+var onDirectories = strings.NewReplacer(
+	`"/var/lib/openstack/configs/{{ edpm_service_type }}`, `"{{ rotation_lab_configs }}`,
+	`"/var/lib/openstack/{{ edpm_service_type }}`, `"{{ rotation_lab_nodes }}/{{ inventory_hostname }}/var/lib/openstack/{{ edpm_service_type }}`,
+	`[systemctl, `, `[sh, "{{ playbook_dir }}/systemctl.sh", "{{ rotation_lab_nodes }}/{{ inventory_hostname }}/run/{{ edpm_service_type }}.loaded", `,
+)
 
 // configs is the path below which the pod has the service's files.
 func (r ansibleRun) configs() string { return configsPath + "/" + r.place + "/" }

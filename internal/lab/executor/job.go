@@ -36,6 +36,7 @@ const (
 // Variables of the container by which ansible-runner learns what to do.
 const (
 	variableCommandLine = "RUNNER_CMDLINE"
+	variablePlaybook    = "RUNNER_PLAYBOOK"
 	variableExtraVars   = "RUNNER_EXTRA_VARS"
 )
 
@@ -152,9 +153,9 @@ func (w work) environment() ([]corev1.EnvVar, error) {
 	spec := w.service.Spec
 	add("RUNNER_ROLE", spec.Role)
 	if spec.PlaybookContents != "" {
-		add("RUNNER_PLAYBOOK", spec.PlaybookContents)
+		add(variablePlaybook, spec.PlaybookContents)
 	} else {
-		add("RUNNER_PLAYBOOK", spec.Playbook)
+		add(variablePlaybook, spec.Playbook)
 	}
 	limits := w.deployment.Spec
 	add(variableCommandLine, hostpattern.Compose(limits.AnsibleTags, limits.AnsibleLimit, limits.AnsibleSkipTags))

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
+	"github.com/rotation-operator/rotation-operator/config/proof"
 )
 
 // session is a Deployment that was started.
@@ -115,7 +116,7 @@ func (e *Executor) begin(ctx context.Context, s *session, l *lane) error {
 			l.problem = &problem{reason: dataplanev1.ReasonError, message: err.Error()}
 			return fmt.Errorf("service %s of NodeSet %s cannot start: %w", l.services[l.done], l.progress.nodeSet, err)
 		}
-		if spec := w.service.Spec; e.options.Ansible && spec.Playbook == "" && spec.PlaybookContents != "" {
+		if spec := w.service.Spec; e.options.Ansible && spec.Playbook == "" && spec.PlaybookContents != "" && proof.Proves(spec.PlaybookContents) == "" {
 			return fmt.Errorf("Service %s brings its own playbook, which is for real nodes; the lab does not run it on this machine", w.service.Name)
 		}
 		if l.job, err = e.createJob(ctx, w); err != nil {
