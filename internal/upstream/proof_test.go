@@ -131,6 +131,8 @@ func TestOwnPlaybook(t *testing.T) {
 		}
 		c := newCluster(t)
 		w := newWatcher(c)
+		w.bring(len(c.podEvents), len(c.secEvents))
+		w.look()
 		c.deploy("", true)
 		for _, p := range c.pods {
 			container := &p.object.Spec.Containers[0]
