@@ -179,17 +179,8 @@ func (p Plan) YAML() (string, error) {
 	comment := func(format string, args ...any) {
 		text.WriteString("# " + oneLine(fmt.Sprintf(format, args...)) + "\n")
 	}
-	switch {
-	case p.Remaining == 0:
-		comment("Nothing is left to deploy: every node that the NodeSets list surely runs what is in the cluster.")
-	case len(p.Manifests) == 0:
-		comment("Nothing can be deployed, although %s not surely updated.", areNodes(p.Remaining))
-	}
-	for _, note := range p.Notes {
-		comment("Note: %s.", note)
-	}
-	for _, left := range p.leftByReason() {
-		comment("Left out: %s.", left)
+	for _, remark := range p.Remarks() {
+		comment("%s", remark)
 	}
 	for i, m := range p.Manifests {
 		if i > 0 || text.Len() > 0 {
@@ -300,4 +291,41 @@ func oneLine(text string) string {
 		}
 		return '?'
 	}, text)
+}
+
+// First is the plan with its first batch alone.
+func (p Plan) First() Plan {
+	p.Manifests = slices.DeleteFunc(slices.Clone(p.Manifests), func(m Manifest) bool { return m.Batch > 1 })
+	return p
+}
+
+// Remarks are what the comments of the plan say apart from the manifests, a sentence each.
+func (p Plan) Remarks() []string {
+	var all []string
+	switch {
+	case p.Remaining == 0:
+		all = append(all, "Nothing is left to deploy: every node that the NodeSets list surely runs what is in the cluster.")
+	case len(p.Manifests) == 0:
+		all = append(all, fmt.Sprintf("Nothing can be deployed, although %s not surely updated.", areNodes(p.Remaining)))
+	}
+	for _, note := range p.Notes {
+		all = append(all, "Note: "+note+".")
+	}
+	for _, left := range p.leftByReason() {
+		all = append(all, "Left out: "+left+".")
+	}
+	return all
+}
+
+// List is what kubectl apply takes as JSON.
+func (p Plan) List() any {
+	list := struct {
+		APIVersion string       `json:"apiVersion"`
+		Kind       string       `json:"kind"`
+		Items      []deployment `json:"items"`
+	}{"v1", "List", []deployment{}}
+	for _, m := range p.Manifests {
+		list.Items = append(list.Items, m.object())
+	}
+	return list
 }

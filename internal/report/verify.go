@@ -69,14 +69,11 @@ func Verify(e Evidence) Verification {
 	for _, note := range report.Notes {
 		v.Notes = append(v.Notes, note.Text)
 	}
-	judged, differ := 0, 0
+	differ := 0
 	for i := range e.Namespaces {
 		namespace := &e.Namespaces[i]
 		for k := range namespace.Holds {
 			one := verified(namespace, &namespace.Holds[k], report.in(namespace.Name), e.CollectedAt)
-			if one.Stored != nil {
-				judged++
-			}
 			if one.Stored != nil && !one.Equal {
 				differ++
 			}
@@ -86,11 +83,22 @@ func Verify(e Evidence) Verification {
 	slices.SortStableFunc(v.Credentials, func(a, b Verified) int {
 		return strings.Compare(a.Namespace+"/"+a.Kind+"/"+a.Name, b.Namespace+"/"+b.Kind+"/"+b.Name)
 	})
-	if judged == 0 {
+	if v.Judged() == 0 {
 		v.Notes = append(v.Notes, "the evidence has no verdict to compare with")
 	}
-	v.Equal = judged > 0 && differ == 0
+	v.Equal = v.Judged() > 0 && differ == 0
 	return v
+}
+
+// Judged counts the stored verdicts.
+func (v Verification) Judged() int {
+	judged := 0
+	for _, c := range v.Credentials {
+		if c.Stored != nil {
+			judged++
+		}
+	}
+	return judged
 }
 
 func verified(namespace *Namespace, hold *rotationv1.CredentialHold, nodeSets []NodeSet, now time.Time) Verified {
