@@ -15,7 +15,9 @@ func fixes(c *Credential, check Check, request verdict.Request) []string {
 	case verdict.ReasonNodesBehind, verdict.ReasonNodesUnknown:
 		return nodeFixes(check.Nodes, in)
 	case verdict.ReasonRestartUnproved:
-		return []string{"Rotate once more, then deploy the nodes: only another version restarts the service for sure"}
+		return []string{"Prove the restart: run the service of config/proof on these nodes (docs/proof.md)",
+			"Or rotate once more, then deploy the nodes: only another version restarts the service for sure"}
+	case verdict.ReasonSafe, verdict.ReasonOverrideInForce: // nothing is to be mended
 	case verdict.ReasonStillInCluster:
 		return []string{"Change the credential that these Secrets carry, then deploy the nodes",
 			fmt.Sprintf("kubectl rotation who-uses %s%s", c.Identity, in)}

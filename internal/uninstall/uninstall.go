@@ -87,7 +87,7 @@ func (l *leaver) each(ctx context.Context, list client.ObjectList, do func(clien
 			return fmt.Errorf("listing %T: %w", list, err)
 		}
 		for _, item := range items {
-			if err := do(item.(client.Object)); err != nil { //nolint:errcheck // every item of a list of objects is one
+			if err := do(item.(client.Object)); err != nil {
 				return err
 			}
 		}
@@ -105,7 +105,7 @@ func (l *leaver) namespaces() []string {
 // guardedKinds are those that any guard or hold names.
 func (l *leaver) guardedKinds(ctx context.Context) error {
 	err := l.each(ctx, &rotationv1.CredentialGuardList{}, func(o client.Object) error {
-		declared := o.(*rotationv1.CredentialGuard).Spec.Credential //nolint:errcheck // it is of that list
+		declared := o.(*rotationv1.CredentialGuard).Spec.Credential
 		l.kinds[schema.FromAPIVersionAndKind(declared.APIVersion, declared.Kind)] = true
 		return nil
 	})
@@ -113,7 +113,7 @@ func (l *leaver) guardedKinds(ctx context.Context) error {
 		return err
 	}
 	return l.each(ctx, &rotationv1.CredentialHoldList{}, func(o client.Object) error {
-		held := o.(*rotationv1.CredentialHold).Spec.Credential //nolint:errcheck // it is of that list
+		held := o.(*rotationv1.CredentialHold).Spec.Credential
 		mapping, err := l.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: held.Group, Kind: held.Kind})
 		if meta.IsNoMatchError(err) {
 			return nil
@@ -130,7 +130,7 @@ func (l *leaver) guardedKinds(ctx context.Context) error {
 func (l *leaver) refuseHeld(ctx context.Context) error {
 	verdicts := map[string]rotationv1.CredentialHoldStatus{}
 	err := l.each(ctx, &rotationv1.CredentialHoldList{}, func(o client.Object) error {
-		hold := o.(*rotationv1.CredentialHold) //nolint:errcheck // it is of that list
+		hold := o.(*rotationv1.CredentialHold)
 		if hold.Status.Verdict != rotationv1.VerdictSafe {
 			verdicts[hold.Spec.Credential.UID] = hold.Status
 		}
@@ -162,7 +162,7 @@ func (l *leaver) eachGuarded(ctx context.Context, do func(*unstructured.Unstruct
 	for kind := range l.kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		err := l.each(ctx, list, func(o client.Object) error { return do(o.(*unstructured.Unstructured)) }) //nolint:errcheck // it is of that list
+		err := l.each(ctx, list, func(o client.Object) error { return do(o.(*unstructured.Unstructured)) })
 		if err != nil {
 			return err
 		}
@@ -250,7 +250,7 @@ func (l *leaver) change(ctx context.Context, object client.Object, what string, 
 // numbers clears our field in the status of NodeSets, for nobody is going to keep it right.
 func (l *leaver) numbers(ctx context.Context) error {
 	return l.each(ctx, &dataplanev1.OpenStackDataPlaneNodeSetList{}, func(object client.Object) error {
-		nodeSet := object.(*dataplanev1.OpenStackDataPlaneNodeSet) //nolint:errcheck // it is of that list
+		nodeSet := object.(*dataplanev1.OpenStackDataPlaneNodeSet)
 		if nodeSet.Status.SecretDeployment == nil {
 			return nil
 		}

@@ -100,7 +100,7 @@ func (n NodeSet) goneUntil(r Request, node string) time.Time {
 // nearly equal times do not prove.
 func (n NodeSet) reachedAfter(node string, given time.Time) bool {
 	for _, run := range n.Book.Runs {
-		if _, reached := run.Reach[node]; reached && !(run.Span.Over && run.Span.Ended.Before(fleet.Instant{Time: given})) {
+		if _, reached := run.Reach[node]; reached && (!run.Span.Over || !run.Span.Ended.Before(fleet.Instant{Time: given})) {
 			return true
 		}
 	}

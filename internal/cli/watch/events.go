@@ -146,13 +146,15 @@ func (c *changes) nodes(old, n *report.NodeSet) {
 
 func moveOf(cell report.Cell) move {
 	one := move{tone: Good, what: fmt.Sprintf("%s of %s", named(cell.Version, cell.Identities), cell.Secret)}
-	if cell.State == report.Doubtful {
+	switch cell.State {
+	case report.Doubtful:
 		one.tone, one.what = Bad, fmt.Sprintf("%s, and nobody knows which version", cell.Secret)
 		if len(cell.Candidates) > 1 && !slices.Contains(cell.Candidates, fleet.Unknown) {
 			one.what = fmt.Sprintf("any of %d versions of %s", len(cell.Candidates), cell.Secret)
 		}
-	} else if cell.State == report.Behind {
+	case report.Behind:
 		one.tone = Waiting
+	case report.Updated:
 	}
 	if cell.Deployment != "" {
 		one.tail = fmt.Sprintf(", by %s (%s)", cell.Deployment, cell.Service)

@@ -199,8 +199,9 @@ func (c *Controller) hold(ctx context.Context, namespace string, guards []guarde
 	}
 	evidence, unavailable := c.evidence(ctx, namespace)
 	now := time.Now()
+	court := court{all: subjects, evidence: evidence, unavailable: unavailable, said: words, margin: c.options.Tracker.Margin(), now: now}
 	for _, s := range subjects {
-		s.answer = answerOf(s, subjects, evidence, unavailable, words, c.options.Tracker.Margin(), now)
+		s.answer = court.answer(s)
 		if err := c.tell(ctx, s, words, evidence.Reads, metav1.NewTime(now.Truncate(time.Second))); err != nil {
 			return result, err
 		}
@@ -292,29 +293,40 @@ func (w words) override(s *subject) (*verdict.Override, string) {
 	return best, name
 }
 
-// answerOf asks for one subject.
-func answerOf(s *subject, all []*subject, evidence tracking.Evidence, unavailable error, said words, margin time.Duration, now time.Time) verdict.Deletion {
+// court has everything that an answer rests on.
+type court struct {
+	all      []*subject
+	evidence tracking.Evidence
+	// unavailable says why there is no evidence.
+	unavailable error
+	said        words
+	margin      time.Duration
+	now         time.Time
+}
+
+// answer is the verdict on one subject.
+func (c court) answer(s *subject) verdict.Deletion {
 	identities := s.hold.Status.Identities
 	switch {
 	case s.guard.invalid != nil:
 		return unknown(ReasonGuardInvalid, fmt.Sprintf("CredentialGuard %s cannot be used: %v; correct it", s.guard.Name, s.guard.invalid))
 	case s.noIdentity != nil:
 		return unknown(ReasonNoIdentity, fmt.Sprintf("It is not known which credential %s %s is: %v", s.object.GetKind(), s.object.GetName(), s.noIdentity))
-	case unavailable != nil:
-		return unknown(verdict.ReasonEvidenceIncomplete, fmt.Sprintf("What the answer needs cannot be read: %v", unavailable))
+	case c.unavailable != nil:
+		return unknown(verdict.ReasonEvidenceIncomplete, fmt.Sprintf("What the answer needs cannot be read: %v", c.unavailable))
 	case len(identities) > maxIdentities:
 		return unknown(verdict.ReasonEvidenceIncomplete, fmt.Sprintf("%s %s has had more than %d identities", s.object.GetKind(), s.object.GetName(), maxIdentities))
 	}
 	request := verdict.Request{
 		Identity: s.hold.Status.Identity, Question: s.guard.extractor.ID(), Covers: s.guard.extractor.Covers,
 		Also:  slices.DeleteFunc(slices.Clone(identities), func(i string) bool { return i == s.hold.Status.Identity }),
-		Proof: s.guard.Spec.Strength == rotationv1.StrengthProved, NodeSets: evidence.NodeSets,
-		Cluster: cluster(s.guard.extractor, evidence), Gone: said.gone, Margin: margin, Now: now,
+		Proof: s.guard.Spec.Strength == rotationv1.StrengthProved, NodeSets: c.evidence.NodeSets,
+		Cluster: cluster(s.guard.extractor, c.evidence), Gone: c.said.gone, Margin: c.margin, Now: c.now,
 	}
-	request.Override, _ = said.override(s)
+	request.Override, _ = c.said.override(s)
 	if s.guard.Spec.Credential.Generations == rotationv1.GenerationsAll {
 		var others []string
-		for _, other := range all {
+		for _, other := range c.all {
 			if other.guard.Name == s.guard.Name && other.object.GetUID() != s.object.GetUID() {
 				others = append(others, other.hold.Status.Identities...)
 			}

@@ -3,6 +3,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -57,7 +58,7 @@ func inForce(ctx context.Context, c client.Client) error {
 			return last != nil && strings.Contains(last.Error(), "ValidatingAdmissionPolicy"), nil
 		})
 		if err != nil {
-			return fmt.Errorf("the admission policies do not come into force: %w (%v)", err, last)
+			return fmt.Errorf("the admission policies do not come into force: %w", errors.Join(err, last))
 		}
 	}
 	return nil
