@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rotation-operator/rotation-operator/internal/report"
+)
+
+func (t *tool) historyCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use: "history NODESET|NODE", Short: "Show the Ansible runs that are remembered, latest first",
+		Args: between(1, 1, "NODESET or NODE"), ValidArgsFunction: t.completeNodeSets,
+		RunE: func(command *cobra.Command, args []string) error {
+			r, err := t.report(command.Context())
+			if err != nil {
+				return err
+			}
+			one, node, err := t.past(r, args[0])
+			if err != nil {
+				return err
+			}
+			var deployments []string
+			for _, n := range one.NodeSets {
+				for _, run := range n.Runs {
+					if name := "openstackdataplanedeployment/" + run.Deployment; !slices.Contains(deployments, name) {
+						deployments = append(deployments, name)
+					}
+				}
+			}
+			return t.emit(printed{value: one, names: deployments, text: func(p *page) {
+				for i := range one.NodeSets {
+					p.history(&one.NodeSets[i], node)
+				}
+				p.missing(one)
+				p.notes(one.Notes)
+			}})
+		},
+	}
+	return t.addFlags(command, outputs)
+}
+
+// past keeps what concerns the NodeSet, or else the node of that name, which it gives too.
+func (t *tool) past(r report.Report, name string) (report.Report, string, error) {
+	r.Credentials = []report.Credential{}
+	if one, err := t.selected(r, name); err == nil {
+		return one, "", nil
+	}
+	wanted := bare(name, "node")
+	within, node, qualified := strings.Cut(wanted, "/")
+	if !qualified {
+		within, node = "", wanted
+	}
+	known := nodeSetNames(r)
+	kept := []report.NodeSet{}
+	for _, n := range r.NodeSets {
+		for i := range n.NodeList {
+			known = append(known, n.NodeList[i].Name)
+			if n.NodeList[i].Name == node && (within == "" || within == n.Name) {
+				n.NodeList = []report.Node{n.NodeList[i]}
+				n.Runs = slices.DeleteFunc(slices.Clone(n.Runs), func(run report.Run) bool {
+					return !slices.Contains(run.Attempted, node) && !slices.Contains(run.Delivered, node)
+				})
+				kept = append(kept, n)
+				break
+			}
+		}
+	}
+	if len(kept) == 0 {
+		text := fmt.Sprintf("there is no NodeSet and no node %q%s%s", name, t.where(), didYouMean(name, known))
+		return r, "", unread(r, failure{Failed, text})
+	}
+	r.NodeSets = kept
+	return r, node, nil
+}
+
+func (p *page) history(n *report.NodeSet, node string) {
+	p.gap()
+	title := "Runs of NodeSet " + n.Name
+	if node != "" {
+		title += " on node " + node
+	}
+	p.text.WriteString(p.paint(bold, clean(title)) + "\n")
+	if len(n.Runs) == 0 {
+		p.say("None is remembered.")
+		return
+	}
+	var rows []row
+	var doubts []string
+	for _, run := range n.Runs {
+		rows = append(rows, runRow(run, node))
+		if run.Doubt != "" {
+			doubts = append(doubts, fmt.Sprintf("%s, %s, attempt %d: %s", run.Deployment, run.Service, run.Attempt, run.Doubt))
+		}
+	}
+	p.table("", []string{"BEGAN (UTC)", "TOOK", "DEPLOYMENT", "SERVICE", "TRY", "RESULT", "BROUGHT"}, rows)
+	for _, doubt := range doubts {
+		p.indent("", "  ", doubt)
+	}
+}
+
+func runRow(run report.Run, node string) row {
+	took := "-"
+	if run.Began != nil && run.Ended != nil {
+		took = ago(run.Ended.Sub(*run.Began))
+	}
+	failed := without(run.Attempted, "")
+	failed = slices.DeleteFunc(failed, func(name string) bool { return slices.Contains(run.Delivered, name) })
+	result, colour := fmt.Sprintf("%d ok", len(run.Delivered)), ""
+	switch {
+	case !run.Over:
+		result, colour = "running", yellow
+	case node != "" && slices.Contains(run.Delivered, node):
+		result = "ok"
+	case node != "":
+		result, colour = "not proved", red
+	case len(failed) > 0:
+		result, colour = fmt.Sprintf("%d ok, %d not", len(run.Delivered), len(failed)), red
+	}
+	var brought []string
+	for _, carried := range run.Carried {
+		var versions []string
+		for _, version := range carried.Versions {
+			versions = append(versions, named(version, nil))
+		}
+		if len(carried.Identities) > 0 {
+			versions = carried.Identities
+		}
+		brought = append(brought, carried.Secret+" "+strings.Join(versions, "|"))
+	}
+	return row{[]string{minute(run.Began), took, run.Deployment, run.Service, fmt.Sprint(run.Attempt), result, names(brought, 1)}, colour}
+}

@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rotation-operator/rotation-operator/internal/report"
+)
+
+func (t *tool) nodesCommand() *cobra.Command {
+	var secret string
+	command := &cobra.Command{
+		Use: "nodes NODESET", Short: "Show each node and what it runs, those behind first",
+		Args: between(1, 1, "NODESET"), ValidArgsFunction: t.completeNodeSets,
+		RunE: func(command *cobra.Command, args []string) error {
+			r, err := t.report(command.Context())
+			if err != nil {
+				return err
+			}
+			if r, err = t.selected(r, args[0]); err != nil {
+				return err
+			}
+			r.Credentials = []report.Credential{}
+			n := &r.NodeSets[0]
+			if err := onlySecret(n, secret); err != nil {
+				return err
+			}
+			n.NodeList = behindFirst(n.NodeList)
+			var nodes []string
+			for _, node := range n.NodeList {
+				nodes = append(nodes, "node/"+node.Name)
+			}
+			return t.emit(printed{value: r, names: nodes, text: func(p *page) {
+				p.nodes(r, n)
+				p.missing(r)
+				p.notes(r.Notes)
+			}})
+		},
+	}
+	command.Flags().StringVar(&secret, "secret", "", "only this Secret")
+	return t.addFlags(command, outputs)
+}
+
+// onlySecret drops all other Secrets from the NodeSet. The state of a node is then that of this Secret.
+func onlySecret(n *report.NodeSet, name string) error {
+	if name == "" {
+		return nil
+	}
+	var known []string
+	keep := func(secrets []report.Secret) []report.Secret {
+		kept := []report.Secret{}
+		for _, s := range secrets {
+			known = append(known, s.Name)
+			if s.Name == name {
+				kept = append(kept, s)
+			}
+		}
+		return kept
+	}
+	n.Secrets, n.HostSecrets = keep(n.Secrets), keep(n.HostSecrets)
+	if len(n.Secrets)+len(n.HostSecrets) == 0 {
+		return failure{Failed, fmt.Sprintf("Secret %q does not go to nodes of NodeSet %s%s", name, n.Name, didYouMean(name, known))}
+	}
+	nodes := []report.Node{}
+	for _, node := range n.NodeList {
+		for _, cell := range node.Cells {
+			if cell.Secret == name {
+				node.Cells, node.State = []report.Cell{cell}, cell.State
+				nodes = append(nodes, node)
+				break
+			}
+		}
+	}
+	n.NodeList = nodes
+	n.Counts = report.Counts{}
+	for _, s := range append(slices.Clone(n.Secrets), n.HostSecrets...) {
+		n.Counts = s.Counts
+	}
+	return nil
+}
+
+// behindFirst sorts those that are not updated before the others; else the order stays.
+func behindFirst(nodes []report.Node) []report.Node {
+	rank := func(n report.Node) int {
+		switch n.State {
+		case report.Doubtful:
+			return 0
+		case report.Behind:
+			return 1
+		case report.Updated:
+		}
+		return 2
+	}
+	sorted := slices.Clone(nodes)
+	slices.SortStableFunc(sorted, func(a, b report.Node) int { return cmp.Compare(rank(a), rank(b)) })
+	return sorted
+}
+
+// maxAlike is how many nodes of the same state are listed one by one, unless all are wanted.
+const maxAlike = 20
+
+// nodes writes one line for each node and each Secret that it does not surely have; a node that has all gets one line.
+func (p *page) nodes(r report.Report, n *report.NodeSet) {
+	if len(n.NodeList) == 0 {
+		p.say("NodeSet %s has no nodes.", n.Name)
+		return
+	}
+	var rows []row
+	var whys []string
+	seen := map[report.State]int{}
+	left := map[report.State]int{}
+	for _, node := range n.NodeList {
+		if seen[node.State]++; seen[node.State] > maxAlike && !p.wide {
+			left[node.State]++
+			continue
+		}
+		rows = append(rows, nodeRows(r, node)...)
+		for _, cell := range node.Cells {
+			if cell.Why != "" {
+				whys = append(whys, fmt.Sprintf("%s, %s: %s", node.Name, cell.Secret, cell.Why))
+			}
+		}
+		if node.Departed {
+			why := node.Name + " is no longer in the NodeSet, and may still run what it was given"
+			if node.Gone != "" {
+				why = node.Name + ": " + node.Gone
+			}
+			whys = append(whys, why)
+		}
+	}
+	p.say("NodeSet %s: %s, %d updated, %d behind, %d unknown", n.Name, plural(n.Nodes, "node"), n.Updated, n.Behind, n.Unknown)
+	p.table("", []string{"NODE", "STATE", "SECRET", "RUNS", "BY", "SINCE"}, rows)
+	for _, state := range []report.State{report.Doubtful, report.Behind, report.Updated} {
+		if left[state] > 0 {
+			p.say("and %d more that are %s; -o wide lists all", left[state], strings.ToLower(string(state)))
+		}
+	}
+	for i, why := range whys {
+		if i == 0 {
+			p.gap()
+		}
+		if i == maxAlike && !p.wide {
+			p.say("and %d more reasons; -o wide lists all", len(whys)-i)
+			break
+		}
+		p.indent("", "  ", why)
+	}
+}
+
+func nodeRows(r report.Report, node report.Node) []row {
+	state := string(node.State)
+	if node.Departed {
+		state += ", left"
+	}
+	var rows []row
+	for _, cell := range node.Cells {
+		if cell.State == report.Updated && len(node.Cells) > 1 {
+			continue
+		}
+		runs := named(cell.Version, cell.Identities)
+		if len(cell.Candidates) > 1 && len(cell.Identities) < 2 {
+			runs = fmt.Sprintf("one of %d versions", len(cell.Candidates))
+		} else if len(cell.Candidates) > 1 {
+			runs = strings.Join(cell.Identities, " or ")
+		}
+		rows = append(rows, row{[]string{node.Name, state, cell.Secret, runs, orDash(cell.Deployment), since(r.CollectedAt, cell.At)}, colourOfState(node.State)})
+	}
+	switch {
+	case len(rows) > 0:
+	case len(node.Cells) == 0:
+		rows = append(rows, row{[]string{node.Name, state, "no Secret is known", "-", "-", "-"}, colourOfState(node.State)})
+	default:
+		last := node.Cells[0]
+		for _, cell := range node.Cells {
+			if cell.At != nil && (last.At == nil || cell.At.After(*last.At)) {
+				last = cell
+			}
+		}
+		rows = append(rows, row{[]string{node.Name, state, "all", "as in the cluster", orDash(last.Deployment), since(r.CollectedAt, last.At)}, colourOfState(node.State)})
+	}
+	return rows
+}
+
+func colourOfState(state report.State) string {
+	switch state {
+	case report.Updated:
+		return green
+	case report.Behind:
+		return yellow
+	case report.Doubtful:
+	}
+	return red
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

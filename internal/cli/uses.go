@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rotation-operator/rotation-operator/internal/report"
+)
+
+func (t *tool) whoUsesCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use: "who-uses IDENTITY", Short: "Show the nodes and Secrets that have a credential, by its name in Secrets",
+		Example: "  kubectl rotation who-uses user7",
+		Args:    between(1, 1, "IDENTITY"), ValidArgsFunction: t.completeIdentities,
+		RunE: func(command *cobra.Command, args []string) error {
+			r, err := t.report(command.Context())
+			if err != nil {
+				return err
+			}
+			usage := r.WhoUses(args[0])
+			if err := t.strange(r, usage); err != nil {
+				return err
+			}
+			var nodes []string
+			for _, user := range usage.Users {
+				nodes = append(nodes, "node/"+user.Name)
+			}
+			if err := t.emit(printed{value: usage, names: nodes, text: func(p *page) {
+				p.usage(usage)
+				p.missing(r)
+				p.notes(r.Notes)
+			}}); err != nil {
+				return err
+			}
+			if usage.Guards == 0 || len(serious(r, "")) > 0 {
+				return answered(NotKnown)
+			}
+			return nil
+		},
+	}
+	return t.addFlags(command, outputs|everywhere)
+}
+
+// strange is the error of a name that nobody ever found, where others were.
+func (t *tool) strange(r report.Report, usage report.Usage) error {
+	if usage.Guards == 0 || slices.Contains(usage.Known, usage.Identity) || len(usage.Credentials) > 0 {
+		return nil
+	}
+	text := fmt.Sprintf("no credential named %q was ever found%s%s", usage.Identity, t.where(), didYouMean(usage.Identity, usage.Known))
+	if len(usage.Known) > 0 {
+		text += "\nKnown are: " + names(usage.Known, 10)
+	}
+	if len(usage.Unknown) > 0 {
+		text += fmt.Sprintf("\n%s may run anything, also that", plural(len(usage.Unknown), "node"))
+		return failure{NotKnown, text}
+	}
+	return unread(r, failure{Failed, text})
+}
+
+func (p *page) usage(u report.Usage) {
+	if u.Guards == 0 {
+		p.say("Nobody looks for credentials here: there is no CredentialGuard. Create one, see config/guards.")
+		return
+	}
+	what := u.Identity
+	if len(u.Credentials) > 0 {
+		what += " (" + strings.Join(u.Credentials, ", ") + ")"
+	}
+	switch {
+	case len(u.Users)+len(u.Unknown)+len(u.InCluster) == 0:
+		p.say("No node can be running %s, and no Secret in the cluster carries it.", what)
+	default:
+		p.say("%s: %s may run it, of %d more it is not known", what, plural(len(u.Users), "node"), len(u.Unknown))
+	}
+	if len(u.InCluster) > 0 {
+		p.say("In the cluster it is in Secret %s", names(u.InCluster, 5))
+	}
+	p.users(u.Users, "MAY RUN IT")
+	p.users(u.Unknown, "NOT KNOWN")
+}
+
+func (p *page) users(users []report.User, title string) {
+	if len(users) == 0 {
+		return
+	}
+	p.gap()
+	var rows []row
+	for i, user := range users {
+		if i == maxAlike && !p.wide {
+			break
+		}
+		sure := "maybe"
+		if user.Surely {
+			sure = "surely"
+		}
+		name := user.NodeSet + "/" + user.Name
+		if user.Departed {
+			name += " (left)"
+		}
+		reasons := user.Because
+		if len(reasons) == 0 {
+			reasons = []string{"-"}
+		}
+		for k, because := range reasons {
+			cells := []string{name, sure, because}
+			if k > 0 {
+				cells = []string{"", "", because}
+			}
+			rows = append(rows, row{cells: cells})
+		}
+	}
+	p.table("", []string{title, "SURE", "BECAUSE"}, rows)
+	if len(users) > maxAlike && !p.wide {
+		p.say("and %d more; -o wide lists all", len(users)-maxAlike)
+	}
+}
