@@ -12,11 +12,24 @@ import (
 	"github.com/rotation-operator/rotation-operator/internal/report"
 )
 
+const reportLong = `Writes everything that the answers rest on: records, NodeSets, Deployments,
+Services, guards, holds, and what people said, each with only the fields that
+matter. Names of nodes, Secrets and credentials are in it; no content of a
+Secret, no variable and no annotation is.
+
+verify and simulate -f read it again without a cluster.`
+
+const verifyLong = `Recomputes every verdict from a bundle, without a cluster, and compares it with
+what the holds in the bundle say.
+
+Exit codes: 0 all follow from the evidence, 3 one does not, 5 there is none to
+compare.`
+
 func (t *tool) reportCommand() *cobra.Command {
 	var format, file string
 	command := &cobra.Command{
-		Use: "report", Short: "Write a support bundle: all evidence, without the content of any Secret",
-		Args: between(0, 0, ""),
+		Use: "report", Short: "Write a support bundle: all evidence, without the content of any Secret", Long: reportLong,
+		Example: "  kubectl rotation report -f bundle.yaml", Args: between(0, 0, ""),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if format != "yaml" && format != "json" {
 				return misused("there is no output %q: use yaml or json", format)
@@ -29,6 +42,7 @@ func (t *tool) reportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			t.warn(report.Build(evidence))
 			if file == "" || file == "-" {
 				return t.print(string(text))
 			}
@@ -62,31 +76,21 @@ func bundle(evidence report.Evidence, format string) ([]byte, error) {
 
 func (t *tool) verifyCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "verify FILE", Short: "Recompute the verdicts in a support bundle, without a cluster",
-		Args: between(1, 1, "FILE"),
+		Use: "verify FILE", Short: "Recompute the verdicts in a support bundle, without a cluster", Long: verifyLong,
+		Example: "  kubectl rotation verify bundle.yaml", Args: between(1, 1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			text, err := t.file(args[0])
+			evidence, err := t.bundle(args[0])
 			if err != nil {
 				return err
-			}
-			evidence, err := report.ReadBundle(text)
-			if err != nil {
-				return fmt.Errorf("%s is no bundle: %w", args[0], err)
 			}
 			v := report.Verify(evidence)
 			if err := t.emit(printed{value: v, text: func(p *page) { p.verification(v) }}); err != nil {
 				return err
 			}
-			judged := 0
-			for _, c := range v.Credentials {
-				if c.Stored != nil {
-					judged++
-				}
-			}
 			switch {
 			case v.Equal:
 				return nil
-			case judged == 0:
+			case v.Judged() == 0:
 				return answered(NotKnown)
 			}
 			return answered(HoldsNot)
@@ -95,19 +99,23 @@ func (t *tool) verifyCommand() *cobra.Command {
 	return t.addFlags(command, outputs)
 }
 
-func (t *tool) file(name string) ([]byte, error) {
+// bundle reads a file, or the standard input for -.
+func (t *tool) bundle(name string) (report.Evidence, error) {
+	var text []byte
+	var err error
 	if name == "-" {
-		text, err := io.ReadAll(t.streams.In)
-		if err != nil {
-			return nil, fmt.Errorf("reading the bundle: %w", err)
-		}
-		return text, nil
+		text, err = io.ReadAll(t.streams.In)
+	} else {
+		text, err = os.ReadFile(name)
 	}
-	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("reading the bundle: %w", err)
+		return report.Evidence{}, fmt.Errorf("reading the bundle: %w", err)
 	}
-	return text, nil
+	evidence, err := report.ReadBundle(text)
+	if err != nil {
+		return evidence, fmt.Errorf("%s: %w", name, err)
+	}
+	return evidence, nil
 }
 
 func (p *page) verification(v report.Verification) {
@@ -138,10 +146,13 @@ func (p *page) verification(v report.Verification) {
 		}
 	}
 	p.gap()
-	if v.Equal {
-		p.say("Every verdict follows from the evidence, as of %s UTC.", minute(&v.CollectedAt))
-	} else {
-		p.say("Not every verdict follows from the evidence, as of %s UTC.", minute(&v.CollectedAt))
+	switch judged, as := v.Judged(), minute(&v.CollectedAt); {
+	case v.Equal:
+		p.say("All of %s follow from the evidence, as of %s UTC.", plural(judged, "verdict"), as)
+	case judged == 0:
+		p.say("There is nothing to compare, as of %s UTC.", as)
+	default:
+		p.say("Not all of %s follow from the evidence, as of %s UTC.", plural(judged, "verdict"), as)
 	}
 	for _, note := range v.Notes {
 		p.indent("Note: ", "  ", note)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -9,42 +10,80 @@ import (
 	"github.com/rotation-operator/rotation-operator/internal/report"
 )
 
+const simulateLong = `Plays a rotation that has not happened, and the Deployment after it, on a copy
+of the records, and says what would be held, by which nodes, and while what is
+so. It goes by the same rules as the operator. Nothing is changed.
+
+Without --identity the credential keeps its name, as when only a password
+changes. Where the Secret carries several, say which: OLD=NEW.`
+
+const simulateExample = `  kubectl rotation simulate --rotate nova-cell1-compute-config \
+    --identity user8 --limit compute-0,compute-1 --fail compute-1
+  kubectl rotation simulate --rotate nova-cell1-compute-config -f bundle.yaml`
+
 func (t *tool) simulateCommand() *cobra.Command {
 	var s report.Scenario
+	var file string
 	command := &cobra.Command{
-		Use: "simulate --secret SECRET", Short: "Say what a rotation and a Deployment would change; nothing is touched",
-		Example: "  kubectl rotation simulate --secret nova-cell1-compute-config --identity user8 \\\n    --limit 'compute-*' --failed compute-3",
-		Args:    between(0, 0, ""),
+		Use: "simulate --rotate SECRET", Short: "Say what a rotation and a Deployment would hold; nothing is touched",
+		Long: simulateLong, Example: simulateExample, Args: between(0, 0, ""),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if s.Secret == "" {
-				return misused("--secret is missing: the Secret that would be rotated")
+			if s.Secret = bare(s.Secret, "secret", "secrets"); s.Secret == "" {
+				return misused("--rotate is missing: the Secret that would be rotated")
 			}
-			evidence, err := t.evidence(command.Context())
+			evidence, err := t.saved(command.Context(), file)
 			if err != nil {
 				return err
 			}
-			if s.Namespace, err = t.namespace(); err != nil {
+			if s.Namespace, err = t.namespaceIn(evidence, file); err != nil {
 				return err
 			}
 			simulation, err := report.Simulate(evidence, s)
 			if err != nil {
-				return unread(report.Build(evidence), failure{Failed, err.Error() + didYouMean(s.Secret, secretNames(report.Build(evidence)))})
+				r := report.Build(evidence)
+				return unread(r, failure{Failed, err.Error() + didYouMean(s.Secret, secretNames(r, s.Secret))})
 			}
 			return t.emit(printed{value: simulation, text: func(p *page) { p.simulation(simulation) }})
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&s.Secret, "secret", "", "the Secret that would be rotated")
+	flags.StringVar(&s.Secret, "rotate", "", "the Secret that would be rotated")
 	flags.StringVar(&s.Identity, "identity", "", "the credential that it would carry: a name, or OLD=NEW; without it only the content changes")
 	flags.StringVar(&s.Limit, "limit", "", "the Deployment's ansibleLimit; without it all nodes")
-	flags.StringSliceVar(&s.Failed, "failed", nil, "nodes on which it would fail, as NODE or NODESET/NODE")
+	flags.StringSliceVar(&s.Failed, "fail", nil, "nodes on which it would fail, as NODE or NODESET/NODE")
+	flags.StringVarP(&file, "filename", "f", "", "a bundle that report has written, instead of the cluster; - is the standard input")
+	for also, flag := range map[string]string{"secret": "rotate", "failed": "fail"} {
+		alias := *flags.Lookup(flag)
+		alias.Name, alias.Hidden = also, true
+		flags.AddFlag(&alias)
+	}
 	return t.addFlags(command, outputs)
 }
 
-func secretNames(r report.Report) []string {
+// saved reads a bundle, or the cluster where none is named.
+func (t *tool) saved(ctx context.Context, file string) (report.Evidence, error) {
+	if file == "" {
+		return t.evidence(ctx)
+	}
+	return t.bundle(file)
+}
+
+// namespaceIn is the user's namespace, or the only one that a bundle has.
+func (t *tool) namespaceIn(e report.Evidence, file string) (string, error) {
+	if file != "" && len(e.Namespaces) == 1 && *t.flags.Namespace == "" {
+		return e.Namespaces[0].Name, nil
+	}
+	return t.namespace()
+}
+
+// secretNames are those that are tracked; none where the Secret is one of them and something else was wrong.
+func secretNames(r report.Report, secret string) []string {
 	var all []string
 	for _, n := range r.NodeSets {
 		for _, s := range n.Secrets {
+			if s.Name == secret {
+				return nil
+			}
 			all = append(all, s.Name)
 		}
 	}
@@ -61,20 +100,21 @@ func (p *page) simulation(s report.Simulation) {
 			if c.Name == "" {
 				title = c.Kind + "? " + c.Identity
 			}
-			may := map[string]string{"Safe": "yes", "Held": "no"}[c.Verdict]
-			if may == "" {
-				may = "unknown"
-			}
-			rows = append(rows, row{cells: []string{title, may, orDash(strings.Join(c.Reasons, ", ")), fmt.Sprint(len(c.Nodes))}})
+			colour := map[string]string{"Safe": green, "Held": yellow}[c.Verdict]
+			rows = append(rows, row{[]string{title, c.Verdict, orDash(strings.Join(c.Reasons, ", ")), orDash(heldBy(c.Nodes))}, colour})
 		}
-		p.table("   ", []string{"CREDENTIAL", "MAY GO", "BECAUSE", "NODES"}, rows)
-		if i < len(s.Stages)-1 {
-			continue
+		p.table("   ", []string{"CREDENTIAL", "VERDICT", "BECAUSE", "HELD BY"}, rows)
+		if len(rows) == 0 {
+			p.indent("   ", "   ", "No guard knows a credential in it.")
 		}
-		for _, c := range stage.Credentials {
-			for _, until := range c.Until {
-				p.indent("   ", "     ", c.Identity+" until: "+until)
+	}
+	for _, c := range s.Stages[len(s.Stages)-1].Credentials {
+		for i, until := range c.Until {
+			if i == 0 {
+				p.gap()
+				p.say("%s would be held while", c.Identity)
 			}
+			p.indent("- ", "  ", until)
 		}
 	}
 	for i, note := range s.Notes {
@@ -83,4 +123,17 @@ func (p *page) simulation(s report.Simulation) {
 		}
 		p.indent("Note: ", "  ", note)
 	}
+}
+
+// heldBy names nodes, with their NodeSet where there are several.
+func heldBy(nodes []report.NodeRef) string {
+	var all []string
+	for _, node := range nodes {
+		name := node.Name
+		if node.NodeSet != nodes[0].NodeSet || nodes[len(nodes)-1].NodeSet != nodes[0].NodeSet {
+			name = node.NodeSet + "/" + name
+		}
+		all = append(all, name)
+	}
+	return names(all, 4)
 }
