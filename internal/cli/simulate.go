@@ -101,9 +101,9 @@ func (p *page) simulation(s report.Simulation) {
 				title = c.Kind + "? " + c.Identity
 			}
 			colour := map[string]string{"Safe": green, "Held": yellow}[c.Verdict]
-			rows = append(rows, row{[]string{title, c.Verdict, orDash(strings.Join(c.Reasons, ", ")), orDash(heldBy(c.Nodes))}, colour})
+			rows = append(rows, row{[]string{title, c.Verdict, fmt.Sprint(len(c.Nodes)), orDash(strings.Join(c.Reasons, ", "))}, colour})
 		}
-		p.table("   ", []string{"CREDENTIAL", "VERDICT", "BECAUSE", "HELD BY"}, rows)
+		p.table("   ", []string{"CREDENTIAL", "VERDICT", "NODES", "BECAUSE"}, rows)
 		if len(rows) == 0 {
 			p.indent("   ", "   ", "No guard knows a credential in it.")
 		}
@@ -112,7 +112,7 @@ func (p *page) simulation(s report.Simulation) {
 		for i, until := range c.Until {
 			if i == 0 {
 				p.gap()
-				p.say("%s would be held while", c.Identity)
+				p.say("%s would be held%s while", c.Identity, heldBy(c.Nodes))
 			}
 			p.indent("- ", "  ", until)
 		}
@@ -135,5 +135,9 @@ func heldBy(nodes []report.NodeRef) string {
 		}
 		all = append(all, name)
 	}
-	return names(all, 4)
+	if len(all) == 0 {
+		return ""
+	}
+	const shown = 20
+	return " by " + names(all, shown)
 }
