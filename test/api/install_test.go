@@ -28,6 +28,9 @@ func TestDefinitionsAreServed(t *testing.T) {
 		"openstackdataplaneservices":    "osdps osdpservice osdpservices",
 		"secretrollouts":                "sro",
 		"credentialguards":              "cguard",
+		"credentialholds":               "chold",
+		"credentialoverrides":           "coverride",
+		"nodeattestations":              "nattest",
 	}
 	if len(definitions) != len(want) {
 		t.Fatalf("there are %d definitions, want %d", len(definitions), len(want))
