@@ -96,7 +96,7 @@ func (t *tool) run(ctx context.Context, args []string) int {
 		code = f.code
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintln(t.streams.ErrOut, "Error: "+cleanLines(text))
+		fmt.Fprintln(t.streams.ErrOut, cleanLines("Error: "+text))
 	}
 	if code == Misused {
 		fmt.Fprintln(t.streams.ErrOut, "See 'kubectl rotation --help'.")

@@ -65,7 +65,7 @@ func (t *tool) canDeleteCommand() *cobra.Command {
 			return t.credential(command, args[0], func(p *page, r report.Report, c report.Credential) {
 				p.verdict(r, c)
 				if judge(r, c).code != Holds {
-					p.fix("", "kubectl rotation why-not "+strings.ToLower(c.Kind)+"/"+c.Name+" -n "+c.Namespace)
+					p.fix("  ", "kubectl rotation why-not "+strings.ToLower(c.Kind)+"/"+c.Name+" -n "+c.Namespace)
 				}
 			})
 		},
@@ -237,11 +237,15 @@ func (p *page) checks(c report.Credential) {
 		p.say("Nothing stands in the way.")
 		return
 	}
+	if c.Override != "" {
+		p.gap()
+		p.say("Without the override:")
+	}
 	for i, check := range c.Checks {
 		p.gap()
 		p.indent(fmt.Sprintf("%d. ", i+1), "   ", check.Reason+": "+check.Message)
 		if len(check.Nodes) > 3 {
-			p.indent("   ", "   ", "nodes: "+refs(check.Nodes, p.wide))
+			p.indent("   ", "   ", "Nodes of "+refs(check.Nodes, p.wide))
 		}
 		for _, fix := range check.Fixes {
 			p.fix("   ", fix)
@@ -251,13 +255,17 @@ func (p *page) checks(c report.Credential) {
 
 // refs lists nodes by NodeSet.
 func refs(nodes []report.NodeRef, wide bool) string {
-	most := 12
-	if wide {
-		most = len(nodes)
+	var order []string
+	in := map[string][]string{}
+	for _, node := range nodes {
+		if in[node.NodeSet] == nil {
+			order = append(order, node.NodeSet)
+		}
+		in[node.NodeSet] = append(in[node.NodeSet], node.Name)
 	}
 	var all []string
-	for _, node := range nodes {
-		all = append(all, node.NodeSet+"/"+node.Name)
+	for _, nodeSet := range order {
+		all = append(all, nodeSet+": "+folded(in[nodeSet], wide))
 	}
-	return names(all, most)
+	return strings.Join(all, "; ")
 }

@@ -91,18 +91,18 @@ func (p *page) history(n *report.NodeSet, node string) {
 	var rows []row
 	var doubts []string
 	for _, run := range n.Runs {
-		rows = append(rows, runRow(run, node))
+		rows = append(rows, runRow(run, node, p.wide))
 		if run.Doubt != "" {
 			doubts = append(doubts, fmt.Sprintf("%s, %s, attempt %d: %s", run.Deployment, run.Service, run.Attempt, run.Doubt))
 		}
 	}
-	p.table("", []string{"BEGAN (UTC)", "TOOK", "DEPLOYMENT", "SERVICE", "TRY", "RESULT", "BROUGHT"}, rows)
+	p.table("", []string{"BEGAN (UTC)", "TOOK", "RESULT", "DEPLOYMENT", "SERVICE", "BROUGHT"}, rows)
 	for _, doubt := range doubts {
 		p.indent("", "  ", doubt)
 	}
 }
 
-func runRow(run report.Run, node string) row {
+func runRow(run report.Run, node string, wide bool) row {
 	took := "-"
 	if run.Began != nil && run.Ended != nil {
 		took = ago(run.Ended.Sub(*run.Began))
@@ -120,7 +120,16 @@ func runRow(run report.Run, node string) row {
 	case len(failed) > 0:
 		result, colour = fmt.Sprintf("%d ok, %d not", len(run.Delivered), len(failed)), red
 	}
-	var brought []string
+	service := run.Service
+	if run.Attempt > 1 {
+		service += fmt.Sprintf(" #%d", run.Attempt)
+	}
+	return row{[]string{minute(run.Began), took, result, run.Deployment, service, brought(run, wide)}, colour}
+}
+
+// brought names what a run carried: the credentials, else one version.
+func brought(run report.Run, wide bool) string {
+	var all, credentials []string
 	for _, carried := range run.Carried {
 		var versions []string
 		for _, version := range carried.Versions {
@@ -128,8 +137,15 @@ func runRow(run report.Run, node string) row {
 		}
 		if len(carried.Identities) > 0 {
 			versions = carried.Identities
+			credentials = append(credentials, carried.Identities...)
 		}
-		brought = append(brought, carried.Secret+" "+strings.Join(versions, "|"))
+		all = append(all, carried.Secret+"="+strings.Join(versions, "|"))
 	}
-	return row{[]string{minute(run.Began), took, run.Deployment, run.Service, fmt.Sprint(run.Attempt), result, names(brought, 1)}, colour}
+	switch {
+	case wide:
+		return strings.Join(all, " ")
+	case len(credentials) > 0:
+		return names(credentials, 2)
+	}
+	return plural(len(all), "Secret")
 }

@@ -110,45 +110,58 @@ func (p *page) nodes(r report.Report, n *report.NodeSet) {
 		return
 	}
 	var rows []row
-	var whys []string
 	seen := map[report.State]int{}
-	left := map[report.State]int{}
+	left := map[report.State][]string{}
 	for _, node := range n.NodeList {
 		if seen[node.State]++; seen[node.State] > maxAlike && !p.wide {
-			left[node.State]++
+			left[node.State] = append(left[node.State], node.Name)
 			continue
 		}
 		rows = append(rows, nodeRows(r, node)...)
-		for _, cell := range node.Cells {
-			if cell.Why != "" {
-				whys = append(whys, fmt.Sprintf("%s, %s: %s", node.Name, cell.Secret, cell.Why))
-			}
-		}
-		if node.Departed {
-			why := node.Name + " is no longer in the NodeSet, and may still run what it was given"
-			if node.Gone != "" {
-				why = node.Name + ": " + node.Gone
-			}
-			whys = append(whys, why)
-		}
 	}
 	p.say("NodeSet %s: %s, %d updated, %d behind, %d unknown", n.Name, plural(n.Nodes, "node"), n.Updated, n.Behind, n.Unknown)
-	p.table("", []string{"NODE", "STATE", "SECRET", "RUNS", "BY", "SINCE"}, rows)
+	p.table("", []string{"NODE", "STATE", "SECRET", "RUNS", "SINCE", "BY"}, rows)
 	for _, state := range []report.State{report.Doubtful, report.Behind, report.Updated} {
-		if left[state] > 0 {
-			p.say("and %d more that are %s; -o wide lists all", left[state], strings.ToLower(string(state)))
+		if len(left[state]) > 0 {
+			p.indent("", "  ", fmt.Sprintf("and %d more are %s: %s", len(left[state]), strings.ToLower(string(state)), folded(left[state], false)))
 		}
 	}
-	for i, why := range whys {
+	for i, why := range whys(n) {
 		if i == 0 {
 			p.gap()
 		}
-		if i == maxAlike && !p.wide {
-			p.say("and %d more reasons; -o wide lists all", len(whys)-i)
-			break
-		}
 		p.indent("", "  ", why)
 	}
+}
+
+// whys says why nodes are not updated, in one sentence for all nodes of which the same is true.
+func whys(n *report.NodeSet) []string {
+	var order []string
+	nodes := map[string][]string{}
+	add := func(why, node string) {
+		if nodes[why] == nil {
+			order = append(order, why)
+		}
+		nodes[why] = append(nodes[why], node)
+	}
+	for _, node := range n.NodeList {
+		for _, cell := range node.Cells {
+			if cell.Why != "" {
+				add(cell.Secret+": "+cell.Why, node.Name)
+			}
+		}
+		switch {
+		case node.Departed && node.Gone != "":
+			add(node.Gone, node.Name)
+		case node.Departed:
+			add("no longer in the NodeSet, and may still run what it was given", node.Name)
+		}
+	}
+	var all []string
+	for _, why := range order {
+		all = append(all, folded(nodes[why], false)+": "+why)
+	}
+	return all
 }
 
 func nodeRows(r report.Report, node report.Node) []row {
@@ -167,7 +180,7 @@ func nodeRows(r report.Report, node report.Node) []row {
 		} else if len(cell.Candidates) > 1 {
 			runs = strings.Join(cell.Identities, " or ")
 		}
-		rows = append(rows, row{[]string{node.Name, state, cell.Secret, runs, orDash(cell.Deployment), since(r.CollectedAt, cell.At)}, colourOfState(node.State)})
+		rows = append(rows, row{[]string{node.Name, state, cell.Secret, runs, since(r.CollectedAt, cell.At), orDash(cell.Deployment)}, colourOfState(node.State)})
 	}
 	switch {
 	case len(rows) > 0:
@@ -180,7 +193,7 @@ func nodeRows(r report.Report, node report.Node) []row {
 				last = cell
 			}
 		}
-		rows = append(rows, row{[]string{node.Name, state, "all", "as in the cluster", orDash(last.Deployment), since(r.CollectedAt, last.At)}, colourOfState(node.State)})
+		rows = append(rows, row{[]string{node.Name, state, "all", "the latest", since(r.CollectedAt, last.At), orDash(last.Deployment)}, colourOfState(node.State)})
 	}
 	return rows
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
+
+	"github.com/rotation-operator/rotation-operator/internal/trackmap"
 )
 
 // columns is how wide text is.
@@ -81,7 +83,7 @@ func (p *page) indent(first, rest, text string) {
 // command writes a command line that can be copied as it is: in one line where it fits, else with backslashes.
 func (p *page) command(prefix, text string) {
 	next := strings.Repeat(" ", len(prefix)) + "  "
-	for i, line := range wrap(clean(text), columns-len(next)-2) {
+	for i, line := range fill(words(clean(text)), columns-len(next)-2) {
 		if i > 0 {
 			p.text.WriteString(" \\\n" + next)
 		} else {
@@ -90,6 +92,17 @@ func (p *page) command(prefix, text string) {
 		p.text.WriteString(line)
 	}
 	p.text.WriteString("\n")
+}
+
+// words splits a command line where a shell does: not between quotes.
+func words(text string) []string {
+	quoted := false
+	return strings.FieldsFunc(text, func(r rune) bool {
+		if r == '\'' {
+			quoted = !quoted
+		}
+		return r == ' ' && !quoted
+	})
 }
 
 // fix writes what to do: a command, or a sentence.
@@ -102,10 +115,12 @@ func (p *page) fix(prefix, text string) {
 }
 
 // wrap breaks text between words. A word that is too long stands alone in its line, cut nowhere: it may be copied.
-func wrap(text string, room int) []string {
+func wrap(text string, room int) []string { return fill(strings.Fields(text), room) }
+
+func fill(words []string, room int) []string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for _, word := range words {
 		switch {
 		case line == "":
 			line = word
@@ -125,7 +140,7 @@ type row struct {
 	colour string
 }
 
-// table writes rows under headers. What does not fit is cut, the longest column first, unless it is to be wide.
+// table writes rows under headers. What does not fit is cut, unless it is to be wide.
 func (p *page) table(indent string, headers []string, rows []row) {
 	if len(rows) == 0 {
 		return
@@ -144,30 +159,39 @@ func (p *page) table(indent string, headers []string, rows []row) {
 		shrink(widths, columns-len(indent)-2*(len(widths)-1))
 	}
 	for _, line := range lines {
+		last := len(line.cells) - 1
 		var text strings.Builder
-		for i, cell := range line.cells {
-			cell = clean(cell)
-			if ansi.StringWidth(cell) > widths[i] {
-				cell = ansi.Truncate(cell, widths[i], "…")
-			}
-			text.WriteString(cell)
-			text.WriteString(strings.Repeat(" ", widths[i]-ansi.StringWidth(cell)+2))
+		for i, cell := range line.cells[:last] {
+			cell = cut(cell, widths[i])
+			text.WriteString(cell + strings.Repeat(" ", widths[i]-ansi.StringWidth(cell)+2))
 		}
-		p.text.WriteString(indent + p.paint(line.colour, strings.TrimRight(text.String(), " ")) + "\n")
+		rest := strings.Repeat(" ", ansi.StringWidth(text.String()))
+		for i, part := range wrap(clean(line.cells[last]), widths[last]) { // the last column has room below
+			if i > 0 {
+				text.Reset()
+				text.WriteString(rest)
+			}
+			text.WriteString(cut(part, widths[last]))
+			p.text.WriteString(indent + p.paint(line.colour, strings.TrimRight(text.String(), " ")) + "\n")
+		}
 	}
 }
 
-// shrink takes from the widest columns until they fit.
+// cut makes a cell fit its column.
+func cut(cell string, width int) string { return ansi.Truncate(clean(cell), width, "…") }
+
+// shrink makes columns fit: it takes from the last, which matters least, and then from the widest.
 func shrink(widths []int, room int) {
-	const least = 8
+	const least, lastLeast = 8, 12
 	total := 0
 	for _, width := range widths {
 		total += width
 	}
+	last := len(widths) - 1
 	for ; total > room; total-- {
-		widest := 0
+		widest := last
 		for i := range widths {
-			if widths[i] > widths[widest] {
+			if widths[last] <= lastLeast && widths[i] > widths[widest] {
 				widest = i
 			}
 		}
@@ -208,6 +232,27 @@ func since(now time.Time, then *time.Time) string {
 	return ago(now.Sub(*then))
 }
 
+// folded writes names in short, such as compute-[0-7].
+func folded(all []string, wide bool) string {
+	const most = 200
+	text := trackmap.Fold(all)
+	if len(text) > most && !wide {
+		return names(all, 10)
+	}
+	inside := false
+	return strings.Map(func(r rune) rune { // between names, not within a range
+		switch r {
+		case '[', ']':
+			inside = r == '['
+		case ',':
+			if !inside {
+				return ' '
+			}
+		}
+		return r
+	}, text)
+}
+
 func minute(t *time.Time) string {
 	if t == nil {
 		return "-"
@@ -233,4 +278,11 @@ func clean(text string) string {
 	}, text)
 }
 
-func cleanLines(text string) string { return strings.TrimRight(clean(text), "\n") }
+// cleanLines is an error as it is printed: wrapped, line by line.
+func cleanLines(text string) string {
+	var lines []string
+	for _, line := range strings.Split(strings.TrimRight(clean(text), "\n"), "\n") {
+		lines = append(lines, wrap(line, columns)...)
+	}
+	return strings.Join(lines, "\n")
+}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
 	"github.com/rotation-operator/rotation-operator/internal/fleet"
 	"github.com/rotation-operator/rotation-operator/internal/report"
+	"github.com/rotation-operator/rotation-operator/internal/verdict"
 )
 
 func (t *tool) statusCommand() *cobra.Command {
@@ -133,7 +133,7 @@ func (p *page) secrets(n *report.NodeSet, full bool, now time.Time) {
 	}
 	p.gap()
 	p.text.WriteString(p.paint(bold, "Secrets of "+clean(n.Name)) + "\n")
-	p.table("  ", []string{"SECRET", "UPDATED", "BEHIND", "UNKNOWN", "DRIFT", "IN CLUSTER", "NODES RUN"}, rows)
+	p.table("  ", []string{"SECRET", "UPDATED", "DRIFT", "IN CLUSTER", "NODES RUN"}, rows)
 	if full && hosts > 0 {
 		p.indent("  ", "  ", fmt.Sprintf("and %s made for single nodes, %d of them not delivered", plural(hosts, "Secret"), late))
 	}
@@ -142,7 +142,7 @@ func (p *page) secrets(n *report.NodeSet, full bool, now time.Time) {
 func secretRow(s report.Secret, now time.Time) row {
 	var runs []string
 	for _, v := range s.Versions {
-		runs = append(runs, named(v.Version, v.Identities))
+		runs = append(runs, fmt.Sprintf("%s (%d)", named(v.Version, v.Identities), v.Nodes))
 	}
 	colour := ""
 	switch {
@@ -151,7 +151,7 @@ func secretRow(s report.Secret, now time.Time) row {
 	case s.Behind > 0:
 		colour = yellow
 	}
-	return row{[]string{s.Name, fmt.Sprintf("%d/%d", s.Updated, s.Nodes), fmt.Sprint(s.Behind), fmt.Sprint(s.Unknown), since(now, s.DriftSince),
+	return row{[]string{s.Name, fmt.Sprintf("%d/%d", s.Updated, s.Nodes), since(now, s.DriftSince),
 		named(s.Expected, s.ExpectedIdentities), names(runs, 2)}, colour}
 }
 
@@ -174,11 +174,11 @@ func (p *page) credentials(r report.Report, namespaces bool) {
 		return
 	}
 	p.gap()
-	headers := []string{"CREDENTIAL", "MAY GO", "REASON", "AFFECTED", "UNKNOWN", "SINCE"}
+	headers := []string{"CREDENTIAL", "MAY GO", "ON NODES", "SINCE", "REASON"}
 	var rows []row
 	for _, c := range r.Credentials {
 		a := judge(r, c)
-		cells := []string{titleOf(c), a.short(), c.Reason, fmt.Sprint(c.Affected), fmt.Sprint(c.Unknown), since(r.CollectedAt, c.Since)}
+		cells := []string{titleOf(c), a.short(), onNodes(c), since(r.CollectedAt, c.Since), c.Reason}
 		if namespaces {
 			cells = append([]string{c.Namespace}, cells...)
 		}
@@ -194,6 +194,14 @@ func (p *page) credentials(r report.Report, namespaces bool) {
 			break
 		}
 	}
+}
+
+// onNodes counts the nodes that may run it.
+func onNodes(c report.Credential) string {
+	if c.Unknown > 0 {
+		return fmt.Sprintf("%d, %d unknown", c.Affected, c.Unknown)
+	}
+	return fmt.Sprint(c.Affected)
 }
 
 // missing says why not everything is known.
@@ -237,12 +245,12 @@ func (p *page) advice(r report.Report) {
 	}
 	switch {
 	case running > 0:
-		next = append(next, "kubectl rotation watch", "see the Deployments that run end")
+		next = append(next, "kubectl rotation watch", "until what runs is over")
 	case late > 0:
-		next = append(next, "kubectl rotation next", "print the Deployments that are left to do")
+		next = append(next, "kubectl rotation next", "what is left to deploy")
 	}
 	for _, c := range r.Credentials {
-		if c.Name != "" && c.Verdict != string(rotationv1.VerdictSafe) && late > 0 {
+		if c.Name != "" && judge(r, c).code != Holds && c.Reason != string(verdict.ReasonStillInCluster) {
 			next = append(next, "kubectl rotation why-not "+strings.ToLower(c.Kind)+"/"+c.Name, "what is in the way")
 			break
 		}
@@ -252,6 +260,6 @@ func (p *page) advice(r report.Report) {
 	}
 	p.gap()
 	for i := 0; i < len(next); i += 2 {
-		p.text.WriteString(fmt.Sprintf("%-50s # %s\n", clean(next[i]), next[i+1]))
+		p.text.WriteString(fmt.Sprintf("%-52s # %s\n", clean(next[i]), next[i+1]))
 	}
 }

@@ -29,7 +29,7 @@ func (t *tool) whoUsesCommand() *cobra.Command {
 				nodes = append(nodes, "node/"+user.Name)
 			}
 			if err := t.emit(printed{value: usage, names: nodes, text: func(p *page) {
-				p.usage(usage)
+				p.usage(usage, t.allNamespaces)
 				p.missing(r)
 				p.notes(r.Notes)
 			}}); err != nil {
@@ -60,7 +60,7 @@ func (t *tool) strange(r report.Report, usage report.Usage) error {
 	return unread(r, failure{Failed, text})
 }
 
-func (p *page) usage(u report.Usage) {
+func (p *page) usage(u report.Usage, namespaces bool) {
 	if u.Guards == 0 {
 		p.say("Nobody looks for credentials here: there is no CredentialGuard. Create one, see config/guards.")
 		return
@@ -73,47 +73,54 @@ func (p *page) usage(u report.Usage) {
 	case len(u.Users)+len(u.Unknown)+len(u.InCluster) == 0:
 		p.say("No node can be running %s, and no Secret in the cluster carries it.", what)
 	default:
-		p.say("%s: %s may run it, of %d more it is not known", what, plural(len(u.Users), "node"), len(u.Unknown))
+		text := fmt.Sprintf("%s: %s may run it", what, plural(len(u.Users), "node"))
+		if len(u.Unknown) > 0 {
+			text += fmt.Sprintf(", and %d of which nothing is known", len(u.Unknown))
+		}
+		p.say("%s", text)
 	}
 	if len(u.InCluster) > 0 {
 		p.say("In the cluster it is in Secret %s", names(u.InCluster, 5))
 	}
-	p.users(u.Users, "MAY RUN IT")
-	p.users(u.Unknown, "NOT KNOWN")
+	p.users(u.Users, "Nodes that may run it", namespaces)
+	p.users(u.Unknown, "Nodes that may run anything", namespaces)
 }
 
-func (p *page) users(users []report.User, title string) {
+func (p *page) users(users []report.User, title string, namespaces bool) {
 	if len(users) == 0 {
 		return
 	}
 	p.gap()
-	var rows []row
-	for i, user := range users {
-		if i == maxAlike && !p.wide {
-			break
+	p.text.WriteString(p.paint(bold, title) + "\n")
+	var order []string
+	alike := map[string][]report.User{}
+	for _, user := range users {
+		key := fmt.Sprint(user.Namespace, user.NodeSet, user.Departed, user.Surely, user.Because)
+		if alike[key] == nil {
+			order = append(order, key)
 		}
+		alike[key] = append(alike[key], user)
+	}
+	for _, key := range order {
+		first := alike[key][0]
+		var nodes []string
+		for _, user := range alike[key] {
+			nodes = append(nodes, user.Name)
+		}
+		line := first.NodeSet + ": " + folded(nodes, p.wide)
+		if namespaces {
+			line = first.Namespace + "/" + line
+		}
+		if first.Departed {
+			line += ", no longer in the NodeSet"
+		}
+		p.indent("  ", "    ", line)
 		sure := "maybe"
-		if user.Surely {
+		if first.Surely {
 			sure = "surely"
 		}
-		name := user.NodeSet + "/" + user.Name
-		if user.Departed {
-			name += " (left)"
+		for _, because := range first.Because {
+			p.indent("    ", "      ", sure+": "+because)
 		}
-		reasons := user.Because
-		if len(reasons) == 0 {
-			reasons = []string{"-"}
-		}
-		for k, because := range reasons {
-			cells := []string{name, sure, because}
-			if k > 0 {
-				cells = []string{"", "", because}
-			}
-			rows = append(rows, row{cells: cells})
-		}
-	}
-	p.table("", []string{title, "SURE", "BECAUSE"}, rows)
-	if len(users) > maxAlike && !p.wide {
-		p.say("and %d more; -o wide lists all", len(users)-maxAlike)
 	}
 }
