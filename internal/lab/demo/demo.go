@@ -37,6 +37,9 @@ const (
 	key       = "01-nova.conf"
 	first     = "edpm"
 	second    = "edpm-b"
+	guard     = "rabbitmquser"
+	oldUser   = "user7"
+	newUser   = "user8"
 )
 
 // demo is one run of the demo.
@@ -44,6 +47,8 @@ type demo struct {
 	out     io.Writer
 	ansible bool
 	bed     *testbed.Testbed
+	// programs is the directory of the project's programs.
+	programs string
 	// versions are those that the Secret has had, by the name that is printed.
 	versions map[fleet.Version]string
 }
@@ -59,7 +64,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 		return fmt.Errorf("no directory for nodes and logs: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	d := &demo{out: out, versions: map[fleet.Version]string{}}
+	d := &demo{out: out, versions: map[fleet.Version]string{}, programs: filepath.Dir(manager)}
 	ansible := d.findAnsible()
 
 	began := time.Now()
@@ -128,7 +133,13 @@ func (d *demo) invite(kubeconfig, binaries string) {
 			d.say("  export PATH=$PATH:%s", binaries)
 		}
 	}
-	d.say("\n  kubectl -n %s get secretrollouts", namespace)
+	if _, err := exec.LookPath(filepath.Join(d.programs, "kubectl-rotation")); err == nil {
+		d.say("  export PATH=$PATH:%s\n", d.programs)
+		d.say("  kubectl rotation status -n %s", namespace)
+		d.say("  kubectl rotation nodes %s -n %s", first, namespace)
+		d.say("  kubectl rotation why-not rabbitmquser/%s -n %s", newUser, namespace)
+	}
+	d.say("\n  kubectl -n %s get secretrollouts,credentialholds", namespace)
 	d.say("  kubectl -n %s get osdpns -o custom-columns=NAME:.metadata.name,\\\nNODES:.status.secretDeployment.totalNodes,UPDATED:.status.secretDeployment.updatedNodes", namespace)
 	d.say("  kubectl -n %s get configmap %s-secret-tracking -o yaml\n", namespace, first)
 }

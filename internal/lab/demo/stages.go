@@ -46,7 +46,7 @@ func (d *demo) stages(ctx context.Context) error {
 }
 
 func (d *demo) deployed(ctx context.Context) error {
-	if err := d.setSecret(ctx, "v1", "user7"); err != nil {
+	if err := d.setSecret(ctx, "v1", oldUser); err != nil {
 		return err
 	}
 	if err := d.bed.CreateService(ctx, service, []string{secret}, "", false); err != nil {
@@ -55,32 +55,52 @@ func (d *demo) deployed(ctx context.Context) error {
 	if err := d.bed.CreateNodeSet(ctx, first, []string{"compute-0", "compute-1"}, []string{service}); err != nil {
 		return err
 	}
+	if err := d.bed.CreateGuard(ctx, guard); err != nil {
+		return err
+	}
+	for _, user := range []string{oldUser, newUser} {
+		if err := d.bed.CreateCredential(ctx, guard, user); err != nil {
+			return err
+		}
+	}
 	if err := d.deploy(ctx, testbed.Deployment{Name: "edpm-initial", NodeSets: []string{first}}); err != nil {
 		return err
 	}
-	return d.show(ctx, wanted{first, 2, "v1", "v1"})
+	if err := d.show(ctx, wanted{first, 2, "v1", "v1"}); err != nil {
+		return err
+	}
+	return d.tryDelete(ctx, "StillInCluster", secret)
 }
 
 func (d *demo) rotated(ctx context.Context) error {
-	if err := d.setSecret(ctx, "v2", "user8"); err != nil {
+	if err := d.setSecret(ctx, "v2", newUser); err != nil {
 		return err
 	}
 	d.say("  Secret %s now carries user8 instead of user7", secret)
-	return d.show(ctx, wanted{first, 0, "v1", "v2"})
+	if err := d.show(ctx, wanted{first, 0, "v1", "v2"}); err != nil {
+		return err
+	}
+	return d.tryDelete(ctx, "NodesBehind", "compute-0")
 }
 
 func (d *demo) oneNode(ctx context.Context) error {
 	if err := d.deploy(ctx, testbed.Deployment{Name: "edpm-c0", NodeSets: []string{first}, Limit: "compute-0"}); err != nil {
 		return err
 	}
-	return d.show(ctx, wanted{first, 1, "v1", "v2"})
+	if err := d.show(ctx, wanted{first, 1, "v1", "v2"}); err != nil {
+		return err
+	}
+	return d.tryDelete(ctx, "NodesBehind", "compute-1")
 }
 
 func (d *demo) allNodes(ctx context.Context) error {
 	if err := d.deploy(ctx, testbed.Deployment{Name: "edpm-all", NodeSets: []string{first}}); err != nil {
 		return err
 	}
-	return d.show(ctx, wanted{first, 2, "v2", "v2"})
+	if err := d.show(ctx, wanted{first, 2, "v2", "v2"}); err != nil {
+		return err
+	}
+	return d.tryDelete(ctx, "Safe", "")
 }
 
 func (d *demo) secondNodeSet(ctx context.Context) error {
