@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -135,7 +136,8 @@ func worldOf(namespace *Namespace, nodeSet *dataplanev1.OpenStackDataPlaneNodeSe
 		}
 		world.Secrets[name] = secret
 	}
-	for _, uid := range state.Settled {
+	for _, entry := range state.Settled {
+		uid, _, _ := strings.Cut(entry, "/") // behind it stands the Deployment's name
 		world.Settled[types.UID(uid)] = "settled"
 	}
 	return world
