@@ -9,13 +9,14 @@ import (
 
 	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
 	"github.com/rotation-operator/rotation-operator/internal/report"
+	"github.com/rotation-operator/rotation-operator/internal/verdict"
 )
 
 // answer is whether a credential may go.
 type answer struct {
 	code int
-	// but says what speaks against the operator's verdict, where something does.
-	but string
+	// but says what speaks against the operator's verdict, where something does, and why its reason.
+	but, why string
 }
 
 // judge takes the operator's verdict for a yes only where nothing that was read speaks against it.
@@ -28,18 +29,26 @@ func judge(r report.Report, c report.Credential) answer {
 		return answer{code: NotKnown}
 	}
 	if against := serious(r, c.Namespace); len(against) > 0 {
-		return answer{NotKnown, against[0].Text}
+		return answer{NotKnown, against[0].Text, string(verdict.ReasonEvidenceIncomplete)}
 	}
 	if c.Override != "" {
 		return answer{code: Holds}
 	}
 	if but := c.Contradicted(); but != "" {
-		return answer{NotKnown, but}
+		return answer{NotKnown, but, c.Checks[0].Reason}
 	}
 	if len(c.Checks) > 0 { // such as a Secret that was written after the verdict
-		return answer{NotKnown, c.Checks[0].Message}
+		return answer{NotKnown, c.Checks[0].Message, c.Checks[0].Reason}
 	}
 	return answer{code: Holds}
+}
+
+// reason is the operator's, unless something speaks against it.
+func (a answer) reason(c report.Credential) string {
+	if a.why != "" {
+		return a.why
+	}
+	return c.Reason
 }
 
 func (a answer) short() string {

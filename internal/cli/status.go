@@ -178,7 +178,7 @@ func (p *page) credentials(r report.Report, namespaces bool) {
 	var rows []row
 	for _, c := range r.Credentials {
 		a := judge(r, c)
-		cells := []string{titleOf(c), a.short(), onNodes(c), since(r.CollectedAt, c.Since), c.Reason}
+		cells := []string{titleOf(c), a.short(), onNodes(c), since(r.CollectedAt, c.Since), a.reason(c)}
 		if namespaces {
 			cells = append([]string{c.Namespace}, cells...)
 		}
