@@ -128,7 +128,7 @@ func (p *page) secrets(n *report.NodeSet, full bool, now time.Time) {
 			}
 		}
 	}
-	if len(rows) == 0 && !(full && hosts > 0) {
+	if len(rows) == 0 && (!full || hosts == 0) {
 		return
 	}
 	p.gap()
@@ -260,6 +260,6 @@ func (p *page) advice(r report.Report) {
 	}
 	p.gap()
 	for i := 0; i < len(next); i += 2 {
-		p.text.WriteString(fmt.Sprintf("%-52s # %s\n", clean(next[i]), next[i+1]))
+		fmt.Fprintf(&p.text, "%-52s # %s\n", clean(next[i]), next[i+1])
 	}
 }
