@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
 	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
@@ -32,6 +34,7 @@ func (t *tool) client() (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	log.SetLogger(logr.Discard()) // what goes wrong is in the errors
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("no way to the API server: %w", err)
@@ -117,6 +120,22 @@ func (g *gatherer) namespaces(ctx context.Context) ([]string, error) {
 	return slices.Compact(found), nil
 }
 
+// keepMetas strips what anybody may have put into annotations of our own objects.
+func keepMetas(n *report.Namespace) {
+	for i := range n.Guards {
+		report.KeepMeta(&n.Guards[i].ObjectMeta)
+	}
+	for i := range n.Holds {
+		report.KeepMeta(&n.Holds[i].ObjectMeta)
+	}
+	for i := range n.Overrides {
+		report.KeepMeta(&n.Overrides[i].ObjectMeta)
+	}
+	for i := range n.Attestations {
+		report.KeepMeta(&n.Attestations[i].ObjectMeta)
+	}
+}
+
 // namespace reads one. Records come before the Secrets and Deployments: what is newer than they are is seen, not missed.
 func (g *gatherer) namespace(ctx context.Context, name string) (report.Namespace, error) {
 	n := report.Namespace{Name: name}
@@ -166,18 +185,7 @@ func (g *gatherer) namespace(ctx context.Context, name string) (report.Namespace
 		n.Deployments = append(n.Deployments, report.KeepDeployment(deployments.Items[i]))
 	}
 	n.Guards, n.Holds, n.Overrides, n.Attestations = guards.Items, holds.Items, overrides.Items, attestations.Items
-	for i := range n.Guards {
-		report.KeepMeta(&n.Guards[i].ObjectMeta)
-	}
-	for i := range n.Holds {
-		report.KeepMeta(&n.Holds[i].ObjectMeta)
-	}
-	for i := range n.Overrides {
-		report.KeepMeta(&n.Overrides[i].ObjectMeta)
-	}
-	for i := range n.Attestations {
-		report.KeepMeta(&n.Attestations[i].ObjectMeta)
-	}
+	keepMetas(&n)
 	return n, g.deleted(ctx, &n)
 }
 

@@ -42,7 +42,23 @@ func (d *demo) tryDelete(ctx context.Context, reason, names string) error {
 	}
 	_, why, _ := strings.Cut(said, "denied request: ")
 	why, hint, _ := strings.Cut(why, "; run: ")
-	d.say("    refused: %s", why)
+	d.say("%s", wrap("refused: "+why))
 	d.say("    run: %s", hint)
 	return nil
+}
+
+// wrap breaks a text between words, so that it fits a terminal behind four blanks.
+func wrap(text string) string {
+	const width, before = 76, "    "
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines = append(lines, before+line)
+			line = "  " + word
+			continue
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return strings.Join(append(lines, before+line), "\n")
 }
