@@ -58,7 +58,10 @@ func wrap(text string) string {
 			line = "  " + word
 			continue
 		}
-		line = strings.TrimPrefix(line+" "+word, " ")
+		if line != "" {
+			line += " "
+		}
+		line += word
 	}
 	return strings.Join(append(lines, before+line), "\n")
 }
