@@ -117,3 +117,5 @@ func golden(t *testing.T, name, got string) {
 		t.Errorf("%s differs (-want +got); look at it, then run the test with -update:\n%s", name, diff)
 	}
 }
+
+func newFlags() *genericclioptions.ConfigFlags { return genericclioptions.NewConfigFlags(true) }
