@@ -62,6 +62,7 @@ func TestExit(t *testing.T) {
 		{"wait, updated", reporttest.Done(), "wait --for updated edpm", Holds, "all 4 nodes updated"},
 		{"wait in vain", reporttest.Drifted(), "wait --for updated edpm --timeout 20ms --every 1ms", TimedOut, "timed out; at last NodeSet edpm: 0 of 4 nodes"},
 		{"wait, not known", lost, "wait --for safe rabbitmquser/user7 --timeout 20ms --every 1ms", TimedOut, "CredentialOverrides cannot be read"},
+		{"wait, not read", lost, "wait --for updated edpm --timeout 20ms --every 1ms", TimedOut, "is not known: CredentialOverrides cannot be read"},
 		{"attest, no reason", reporttest.Done(), "attest edpm/compute-0", Misused, "--reason is missing"},
 		{"attest, no node", reporttest.Done(), "attest compute-0 --reason gone", Misused, "is not NODESET/NODE"},
 		{"attest, unknown node", reporttest.Done(), "attest edpm/compute-3 --reason gone", Failed, "did you mean edpm/compute-0"},
