@@ -8,6 +8,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,7 +35,20 @@ func (b *Testbed) CreateCredential(ctx context.Context, guardName, name string) 
 	if err != nil {
 		return err
 	}
-	return b.create(ctx, object)
+	// A kind may be missing in what the API server lists for a moment after it has been defined.
+	const pause = 100 * time.Millisecond
+	deadline := time.Now().Add(b.options.Timeout)
+	for {
+		err := b.create(ctx, object)
+		if !meta.IsNoMatchError(err) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }
 
 func (b *Testbed) credential(guardName, name string) (*unstructured.Unstructured, error) {
