@@ -40,7 +40,7 @@ type view struct {
 }
 
 // views are the inventories of a Deployment: each NodeSet has its own. A service for all NodeSets sees them together, and
-// reaches there what it reaches in each.
+// reaches there what it reaches in each, unless isMixedUp.
 func views(targets []target) []view {
 	var all []view
 	for _, t := range targets {
@@ -49,6 +49,18 @@ func views(targets []target) []view {
 		all = append(all, view{inventory, "all", want}, view{inventory, t.nodeSet.Name, want})
 	}
 	return all
+}
+
+// isMixedUp tells whether a host of one NodeSet has the name of a group in an inventory of them all. Then that name reaches
+// the host in one inventory and a group in the other.
+func isMixedUp(targets []target) bool {
+	groups := []string{"all", "ungrouped"}
+	for _, t := range targets {
+		groups = append(groups, t.nodeSet.Name)
+	}
+	return slices.ContainsFunc(targets, func(t target) bool {
+		return slices.ContainsFunc(t.nodeSet.facts.world.Hosts(), func(host string) bool { return slices.Contains(groups, host) })
+	})
 }
 
 // isExact tells whether the limit reaches just the nodes that it should, in every inventory.
@@ -65,6 +77,9 @@ func isExact(views []view, limit string) bool {
 // limitFor writes an ansibleLimit with which a Deployment of these NodeSets reaches just the nodes. It is empty where all
 // nodes are meant.
 func limitFor(targets []target) (string, error) {
+	if len(targets) > 1 && isMixedUp(targets) {
+		return "", errLimit
+	}
 	all := views(targets)
 	if isExact(all, "") {
 		return "", nil
