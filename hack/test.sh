@@ -8,7 +8,7 @@ out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 status=0
 # The tests that start a control plane share two cores with each other; more at once only makes all of them slow.
-{ go test -p "${ROTATION_TEST_PACKAGES:-2}" -json "$@" ./... 2>&1 || echo "exit $?" >"$out.status"; } | tee "$out" | go run ./hack/testlines || status=1
+{ go test -p "${ROTATION_TEST_PACKAGES:-2}" -json "$@" "${ROTATION_TEST_ONLY:-./...}" 2>&1 || echo "exit $?" >"$out.status"; } | tee "$out" | go run ./hack/testlines || status=1
 if [ -e "$out.status" ]; then
 	rm -f "$out.status"
 	status=1
