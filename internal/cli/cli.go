@@ -137,7 +137,7 @@ func (t *tool) root() *cobra.Command {
 		id       string
 		commands []*cobra.Command
 	}{
-		{see, []*cobra.Command{t.statusCommand(), t.nodesCommand(), t.whoUsesCommand(), t.historyCommand(), t.watchCommand()}},
+		{see, []*cobra.Command{t.statusCommand(), t.nodesCommand(), t.whoUsesCommand(), t.historyCommand(), t.watchCommand(), t.dashboardCommand()}},
 		{decide, []*cobra.Command{t.canDeleteCommand(), t.whyNotCommand(), t.waitCommand(), t.simulateCommand()}},
 		{act, []*cobra.Command{t.nextCommand(), t.attestCommand(), t.overrideCommand()}},
 		{help, []*cobra.Command{t.doctorCommand(), t.reportCommand(), t.verifyCommand(), t.versionCommand()}},

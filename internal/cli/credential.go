@@ -9,46 +9,24 @@ import (
 
 	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
 	"github.com/rotation-operator/rotation-operator/internal/report"
-	"github.com/rotation-operator/rotation-operator/internal/verdict"
 )
 
-// answer is whether a credential may go.
+// answer is whether a credential may go, as an exit code.
 type answer struct {
+	report.Answer
 	code int
-	// but says what speaks against the operator's verdict, where something does, and why its reason.
-	but, why string
 }
 
-// judge takes the operator's verdict for a yes only where nothing that was read speaks against it.
 func judge(r report.Report, c report.Credential) answer {
-	switch c.Verdict {
-	case string(rotationv1.VerdictSafe):
-	case string(rotationv1.VerdictHeld):
-		return answer{code: HoldsNot}
-	default:
-		return answer{code: NotKnown}
+	a := answer{r.Answer(c), NotKnown}
+	switch a.Verdict {
+	case rotationv1.VerdictSafe:
+		a.code = Holds
+	case rotationv1.VerdictHeld:
+		a.code = HoldsNot
+	case rotationv1.VerdictUnknown:
 	}
-	if against := serious(r, c.Namespace); len(against) > 0 {
-		return answer{NotKnown, against[0].Text, string(verdict.ReasonEvidenceIncomplete)}
-	}
-	if c.Override != "" {
-		return answer{code: Holds}
-	}
-	if but := c.Contradicted(); but != "" {
-		return answer{NotKnown, but, c.Checks[0].Reason}
-	}
-	if len(c.Checks) > 0 { // such as a Secret that was written after the verdict
-		return answer{NotKnown, c.Checks[0].Message, c.Checks[0].Reason}
-	}
-	return answer{code: Holds}
-}
-
-// reason is the operator's, unless something speaks against it.
-func (a answer) reason(c report.Credential) string {
-	if a.why != "" {
-		return a.why
-	}
-	return c.Reason
+	return a
 }
 
 func (a answer) short() string {
@@ -180,7 +158,7 @@ func (t *tool) find(r report.Report, name string) (report.Credential, error) {
 
 // unread turns an unknown name into an unknown answer where not everything could be read.
 func unread(r report.Report, err error) error {
-	notes := serious(r, "")
+	notes := r.Serious("")
 	if len(notes) == 0 {
 		return err
 	}
@@ -200,7 +178,7 @@ func (p *page) verdict(r report.Report, c report.Credential) {
 		HoldsNot: fmt.Sprintf("%s must not be deleted (%s)", titleOf(c), c.Reason),
 		NotKnown: fmt.Sprintf("nobody can tell whether %s may be deleted, so it must not (%s)", titleOf(c), c.Reason),
 	}[a.code]
-	if a.code == NotKnown && a.but != "" {
+	if a.code == NotKnown && a.But != "" {
 		sentence = fmt.Sprintf("the operator called %s safe, but what is there now speaks against it; wait for its next word", titleOf(c))
 	}
 	p.text.WriteString(p.paint(a.colour(), word) + ": ")
@@ -210,8 +188,8 @@ func (p *page) verdict(r report.Report, c report.Credential) {
 		}
 		p.text.WriteString(line + "\n")
 	}
-	if a.but != "" {
-		p.indent("  ", "  ", a.but)
+	if a.But != "" {
+		p.indent("  ", "  ", a.But)
 	} else if c.Message != "" {
 		p.indent("  ", "  ", c.Message)
 	}

@@ -124,17 +124,6 @@ func bare(name string, kinds ...string) string {
 	return name
 }
 
-// serious are the notes because of which answers are not sure.
-func serious(r report.Report, namespace string) []report.Note {
-	var all []report.Note
-	for _, note := range r.Notes {
-		if note.Serious && (namespace == "" || note.Namespace == "" || note.Namespace == namespace) {
-			all = append(all, note)
-		}
-	}
-	return all
-}
-
 // titleOf names a credential, by its identity where it has no object.
 func titleOf(c report.Credential) string {
 	if c.Name == "" {

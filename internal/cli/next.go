@@ -102,7 +102,7 @@ func (p *page) plan(plan report.Plan) {
 
 // warn says on the error output what keeps answers from being sure.
 func (t *tool) warn(r report.Report) {
-	for _, note := range serious(r, "") {
+	for _, note := range r.Serious("") {
 		fmt.Fprintln(t.streams.ErrOut, "Warning: "+clean(note.Text))
 	}
 }

@@ -31,7 +31,7 @@ func (t *tool) statusCommand() *cobra.Command {
 			if err := t.emit(printed{value: r, names: namesOf(r), text: func(p *page) { p.status(r, name != "", t.allNamespaces) }}); err != nil {
 				return err
 			}
-			if len(serious(r, "")) > 0 {
+			if len(r.Serious("")) > 0 {
 				return answered(NotKnown)
 			}
 			return nil
@@ -102,7 +102,7 @@ func runningOf(n report.NodeSet) string {
 
 // nothing says that nothing is tracked, and what to do.
 func (p *page) nothing(r report.Report) {
-	if len(serious(r, "")) > 0 {
+	if len(r.Serious("")) > 0 {
 		p.say("Nothing can be told: not everything could be read.")
 		return
 	}
@@ -178,7 +178,7 @@ func (p *page) credentials(r report.Report, namespaces bool) {
 	var rows []row
 	for _, c := range r.Credentials {
 		a := judge(r, c)
-		cells := []string{titleOf(c), a.short(), onNodes(c), since(r.CollectedAt, c.Since), a.reason(c)}
+		cells := []string{titleOf(c), a.short(), onNodes(c), since(r.CollectedAt, c.Since), a.Reason}
 		if namespaces {
 			cells = append([]string{c.Namespace}, cells...)
 		}

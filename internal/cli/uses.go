@@ -35,7 +35,7 @@ func (t *tool) whoUsesCommand() *cobra.Command {
 			}}); err != nil {
 				return err
 			}
-			if usage.Guards == 0 || len(serious(r, "")) > 0 {
+			if usage.Guards == 0 || len(r.Serious("")) > 0 {
 				return answered(NotKnown)
 			}
 			return nil

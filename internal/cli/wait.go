@@ -89,8 +89,8 @@ func (t *tool) isSafe(r report.Report, name string) (bool, string, error) {
 		return true, titleOf(c) + " may be deleted", nil
 	}
 	message := c.Message
-	if a.but != "" {
-		message = a.but
+	if a.But != "" {
+		message = a.But
 	}
 	return false, fmt.Sprintf("%s may not go: %s", titleOf(c), message), nil
 }
@@ -101,7 +101,7 @@ func (t *tool) isUpdated(r report.Report, name string) (bool, string, error) {
 		return false, "", err
 	}
 	n := one.NodeSets[0]
-	against := serious(r, n.Namespace)
+	against := r.Serious(n.Namespace)
 	switch {
 	case len(against) > 0:
 		return false, fmt.Sprintf("NodeSet %s is not known: %s", n.Name, against[0].Text), nil
