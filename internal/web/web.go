@@ -153,7 +153,7 @@ func (s *Site) show(w http.ResponseWriter, r *http.Request, of func(look) (view,
 	if l.err != nil {
 		status, v.Failure = http.StatusServiceUnavailable, l.err.Error()
 	} else {
-		found := false
+		var found bool
 		if v, found = of(l); !found {
 			status = http.StatusNotFound
 		}
