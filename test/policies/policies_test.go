@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
@@ -61,12 +62,26 @@ func (p *place) as(user string, rules ...rbacv1.PolicyRule) client.Client {
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	scheme, err := operator.Scheme()
 	p.must(err)
-	c, err := client.New(config, client.Options{Scheme: scheme})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	p.must(err)
 	p.eventually("rights of "+user, func() error {
 		return c.List(ctx, &rotationv1.CredentialHoldList{}, client.InNamespace(p.namespace))
 	})
-	return c
+	return interceptor.NewClient(c, interceptor.Funcs{Create: p.createKnown})
+}
+
+// createKnown creates an object of a kind that was defined just now: for some seconds, admission by a mutating policy
+// does not know its schema.
+func (p *place) createKnown(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		last = c.Create(ctx, object, options...)
+		return last == nil || !strings.Contains(last.Error(), "There can be a delay"), nil
+	})
+	if last != nil {
+		return last
+	}
+	return err
 }
 
 func (p *place) must(err error) {
