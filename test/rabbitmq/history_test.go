@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -211,11 +212,15 @@ func (h *history) rotate(mayGoBack bool) {
 		h.user = fmt.Sprintf("%s-user%d", h.bed.Namespace(), h.made)
 		h.must(h.room.broker.AddUser(ctx, h.user, password))
 		h.must(h.bed.CreateCredential(ctx, "rabbitmquser", h.user))
-		user := newUser()
-		h.must(h.c.Get(ctx, client.ObjectKey{Namespace: h.bed.Namespace(), Name: h.user}, user))
-		unmarked := user.DeepCopy()
-		controllerutil.AddFinalizer(user, brokerFinalizer)
-		h.must(h.c.Patch(ctx, user, client.MergeFromWithOptions(unmarked, client.MergeFromWithOptimisticLock{})))
+		h.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the operator writes it too
+			user := newUser()
+			if err := h.c.Get(ctx, client.ObjectKey{Namespace: h.bed.Namespace(), Name: h.user}, user); err != nil {
+				return err
+			}
+			unmarked := user.DeepCopy()
+			controllerutil.AddFinalizer(user, brokerFinalizer)
+			return h.c.Patch(ctx, user, client.MergeFromWithOptions(unmarked, client.MergeFromWithOptimisticLock{}))
+		}))
 	}
 	if before != "" {
 		h.old = append(h.old, before)
