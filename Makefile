@@ -8,8 +8,10 @@ LDFLAGS := -s -w -X github.com/rotation-operator/rotation-operator/internal/oper
 DEMO ?=
 # The tests with a real RabbitMQ run wherever it is there or can be installed.
 WITH_RABBITMQ = $(shell hack/install-rabbitmq.sh optional && echo ROTATION_REQUIRE_RABBITMQ=1)
+# So do those with a real browser.
+WITH_CHROMIUM = $(shell hack/install-chromium.sh optional && echo ROTATION_REQUIRE_CHROMIUM=1)
 
-.PHONY: help demo test test-deep test-rabbitmq test-scenarios lint generate verify build controlplane ansible rabbitmq clean
+.PHONY: help demo test test-deep test-rabbitmq test-scenarios lint generate verify build controlplane ansible rabbitmq chromium clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +27,9 @@ controlplane: ## build kube-apiserver, etcd and kubectl into the cache (minutes,
 ansible: ## install ansible-core where it is missing (root, Debian)
 	@hack/install-ansible.sh
 
+chromium: ## install Chromium where it is missing (root, Debian)
+	@hack/install-chromium.sh
+
 rabbitmq: ## install RabbitMQ where it is missing (root, Debian)
 	@hack/install-rabbitmq.sh
 
@@ -33,10 +38,10 @@ demo: build controlplane ## play a rotation on a real API server with real Ansib
 	@DEMO=$(DEMO) bin/rotation-lab demo
 
 test: controlplane ansible ## run the tests
-	@ROTATION_REQUIRE_ANSIBLE=1 $(WITH_RABBITMQ) hack/test.sh -timeout 15m
+	@ROTATION_REQUIRE_ANSIBLE=1 $(WITH_RABBITMQ) $(WITH_CHROMIUM) hack/test.sh -timeout 15m
 
 test-deep: controlplane ansible ## run the tests with many more random cases (an hour)
-	@ROTATION_REQUIRE_ANSIBLE=1 ROTATION_DEEP=1 $(WITH_RABBITMQ) hack/test.sh -timeout 120m -count 1
+	@ROTATION_REQUIRE_ANSIBLE=1 ROTATION_DEEP=1 $(WITH_RABBITMQ) $(WITH_CHROMIUM) hack/test.sh -timeout 120m -count 1
 
 test-rabbitmq: controlplane rabbitmq ## play 200 random rotations with a real RabbitMQ (half an hour)
 	@ROTATION_REQUIRE_RABBITMQ=1 ROTATION_HISTORIES=$(or $(ROTATION_HISTORIES),200) ROTATION_TEST_ONLY=./test/rabbitmq hack/test.sh -count 1 -timeout 120m
