@@ -107,8 +107,6 @@ func runRow(run report.Run, node string, wide bool) row {
 	if run.Began != nil && run.Ended != nil {
 		took = ago(run.Ended.Sub(*run.Began))
 	}
-	failed := without(run.Attempted, "")
-	failed = slices.DeleteFunc(failed, func(name string) bool { return slices.Contains(run.Delivered, name) })
 	result, colour := fmt.Sprintf("%d ok", len(run.Delivered)), ""
 	switch {
 	case !run.Over:
@@ -117,8 +115,8 @@ func runRow(run report.Run, node string, wide bool) row {
 		result = "ok"
 	case node != "":
 		result, colour = "not proved", red
-	case len(failed) > 0:
-		result, colour = fmt.Sprintf("%d ok, %d not", len(run.Delivered), len(failed)), red
+	case len(run.Attempted) > 0:
+		result, colour = fmt.Sprintf("%d ok, %d not", len(run.Delivered), len(run.Attempted)), red
 	}
 	service := run.Service
 	if run.Attempt > 1 {

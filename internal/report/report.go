@@ -158,7 +158,7 @@ type Run struct {
 	// Ended is nil while it goes on, or where the end is not known.
 	Ended *time.Time `json:"ended,omitempty"`
 	Over  bool       `json:"over"`
-	// Delivered are the nodes on which it ended well, Attempted those that it may have touched; in natural order.
+	// Delivered are the nodes on which it ended well, Attempted the others that it may have touched; in natural order.
 	Delivered []string `json:"delivered,omitempty"`
 	Attempted []string `json:"attempted,omitempty"`
 	// Carried are the Secrets that it brought, each with the versions that it may have had.

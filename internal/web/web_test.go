@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -72,12 +73,36 @@ func TestOverview(t *testing.T) {
 				t.Errorf("%s: NodeSet %s has no link", name, n.Name)
 			}
 		}
+		_, timeline, _ := strings.Cut(body, `id="timeline"`)
+		ran := reached.FindAllString(timeline, -1)
+		slices.Sort(ran)
+		if want := reaches(r); len(want) <= 50 && fmt.Sprint(ran) != fmt.Sprint(want) {
+			t.Errorf("%s: the timeline has %v, the runs reached %v", name, ran, want)
+		}
 		for _, note := range r.Notes {
 			if !strings.Contains(html.UnescapeString(body), note.Text) {
 				t.Errorf("%s: the page lacks the note %q", name, note.Text)
 			}
 		}
 	}
+}
+
+var reached = regexp.MustCompile(`\d+ of \d+`)
+
+// reaches are, for each run, the nodes on which it ended well out of all that it may have touched, sorted.
+func reaches(r report.Report) []string {
+	var all []string
+	for _, n := range r.NodeSets {
+		for _, run := range n.Runs {
+			touched := map[string]bool{}
+			for _, node := range append(slices.Clone(run.Attempted), run.Delivered...) {
+				touched[node] = true
+			}
+			all = append(all, fmt.Sprintf("%d of %d", len(run.Delivered), len(touched)))
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 var (
