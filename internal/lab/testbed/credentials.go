@@ -158,6 +158,8 @@ func (b *Testbed) AwaitDeletion(ctx context.Context, guardName, name string, wan
 			} else {
 				left = differs(said)
 			}
+		case apierrors.IsNotFound(err) && !wantRefused:
+			// it was on its way already
 		case err != nil:
 			return fmt.Errorf("deleting %s: %w", name, err)
 		}
