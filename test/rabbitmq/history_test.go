@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,6 +23,7 @@ import (
 	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane/testplane"
 	"github.com/rotation-operator/rotation-operator/internal/lab/executor"
 	"github.com/rotation-operator/rotation-operator/internal/lab/testbed"
+	"github.com/rotation-operator/rotation-operator/internal/store"
 )
 
 const (
@@ -79,8 +81,8 @@ func newHistory(t *testing.T, r *room, number uint64, guard bool) *history {
 	t.Cleanup(bed.Close)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("history %d; again with ROTATION_SEED=%d ROTATION_HISTORY=%d\n%s",
-				number, r.seed, number, h.world.told.String())
+			t.Logf("history %d; again with ROTATION_SEED=%d ROTATION_HISTORY=%d\n%s\n%s",
+				number, r.seed, number, h.world.told.String(), h.records())
 		}
 	})
 	h.startBroker()
@@ -113,6 +115,19 @@ func (h *history) tell(format string, values ...any) {
 	h.world.mutex.Lock()
 	defer h.world.mutex.Unlock()
 	h.world.told.add(format, values...)
+}
+
+// records are what the operator has stored, for whoever has to understand a failure.
+func (h *history) records() string {
+	var list corev1.ConfigMapList
+	err := h.c.List(context.WithoutCancel(h.t.Context()), &list, client.InNamespace(h.bed.Namespace()), client.HasLabels{store.LabelNodeSet})
+	text := &strings.Builder{}
+	for _, cm := range list.Items {
+		for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
+			fmt.Fprintf(text, "%s %s: %s\n", cm.Name, key, cm.Data[key])
+		}
+	}
+	return fmt.Sprintf("%s%v", text, err)
 }
 
 // locked are the agents that could not log in, now or earlier.
