@@ -33,6 +33,8 @@ type Run struct {
 	Fixed bool `json:"fixed,omitempty"`
 	// Partly lists the carried Secrets of which the pod mounted only some keys: of them it delivers no version.
 	Partly []string `json:"partly,omitempty"`
+	// Whole says that the run ended well and did all that it does, wherever that was; see Claim.
+	Whole bool `json:"whole,omitempty"`
 	// Doubt says in one sentence why the run proves less than a delivery, where that holds for all its nodes.
 	Doubt string `json:"doubt,omitempty"`
 }
@@ -56,7 +58,7 @@ func (r Run) join(other Run) Run {
 			reach[node] = max(reach[node], other.Reach[node])
 		}
 		r.Partly = slices.DeleteFunc(slices.Clone(r.Partly), func(s string) bool { return !slices.Contains(other.Partly, s) })
-		r.Doubt = other.Doubt
+		r.Whole, r.Doubt = r.Whole || other.Whole, other.Doubt
 	case other.Fixed:
 		other.Span, other.Mounted = r.Span, r.Mounted
 		return other
@@ -68,7 +70,7 @@ func (r Run) join(other Run) Run {
 			reach[node] = max(reach[node], strength)
 		}
 		r.Partly = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(r.Partly), other.Partly...))))
-		r.Doubt = other.Doubt
+		r.Whole, r.Doubt = other.Whole, other.Doubt
 	}
 	r.Carried, r.Reach = carried, reach
 	return r
@@ -177,7 +179,7 @@ func (b Book) CellOf(node, secret string, places []string, carriers []Run) Cell 
 		if slices.Contains(run.Partly, secret) {
 			strength = Attempted
 		}
-		cell = append(cell, Claim{Run: run.ID, Place: run.Place, Versions: run.Carried[secret], Strength: strength, Span: run.Span})
+		cell = append(cell, Claim{Run: run.ID, Place: run.Place, Versions: run.Carried[secret], Strength: strength, Whole: run.Whole, Span: run.Span})
 		places = append(places, run.Place)
 	}
 	slices.Sort(places)

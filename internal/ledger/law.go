@@ -49,7 +49,7 @@ func (l *law) after(i, j int) bool {
 }
 
 // isTainted tells whether the service may not have restarted with the delivered claim i: an attempt with the same
-// version, not surely later, may have left the new file beside the old process, so that the run found nothing to
+// version, not surely later and not whole, may have left the new file beside the old process, so that the run found nothing to
 // change and notified nobody. It is lifted by what was delivered in between: a file of another version, which the
 // run then changed, or a delivery that is not tainted itself.
 func (l *law) isTainted(i int) bool {
@@ -71,7 +71,7 @@ func (l *law) isTainted(i int) bool {
 
 func (l *law) maySilence(x, i int) bool {
 	attempt, delivery := l.cell[x], l.cell[i]
-	return x != i && !attempt.Origin && attempt.Strength == Attempted && attempt.Place == delivery.Place &&
+	return x != i && !attempt.Origin && attempt.Strength == Attempted && !attempt.Whole && attempt.Place == delivery.Place &&
 		attempt.Versions.Meets(delivery.Versions) && !l.after(x, i)
 }
 

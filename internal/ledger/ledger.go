@@ -46,6 +46,9 @@ type Claim struct {
 	Versions fleet.Versions
 	// Strength is what the run proves of this node.
 	Strength Strength
+	// Whole says that the run ended well and did all that it does: where it changed the file it restarted the service.
+	// So even where it proves nothing, it left no new file beside an old process.
+	Whole bool
 	// Span bounds the time the run went on.
 	Span fleet.Span
 	// Origin marks the claim older than everything with which a cell begins: {none} or {?}.
@@ -125,6 +128,7 @@ func compare(a, b Claim) int {
 func narrow(a, b Claim) Claim {
 	a.Versions = a.Versions.Narrow(b.Versions)
 	a.Strength = max(a.Strength, b.Strength)
+	a.Whole = a.Whole || b.Whole
 	a.Span = a.Span.Narrow(b.Span)
 	a.Origin = a.Origin || b.Origin
 	if a.Origin { // two memories of the beginning: the more doubtful one holds

@@ -18,6 +18,11 @@ func claim(run string, strength ledger.Strength, began, ended uint64, versions .
 	return c
 }
 
+func whole(c ledger.Claim) ledger.Claim {
+	c.Whole = true
+	return c
+}
+
 func TestTheLaw(t *testing.T) {
 	const attempted, delivered, proved = ledger.Attempted, ledger.Delivered, ledger.Proved
 	none, unknown := ledger.Origin("nova", fleet.None), ledger.Origin("nova", fleet.Unknown)
@@ -42,8 +47,11 @@ func TestTheLaw(t *testing.T) {
 		"another file in between makes the run restart": {ledger.Cell{claim("1", delivered, 1, 2, "a"), claim("2", attempted, 3, 4, "b"), claim("3", attempted, 5, 6, "c"), claim("4", delivered, 7, 8, "c"), claim("5", delivered, 9, 10, "b")}, fleet.SetOf("b")},
 		"an attempt with the other version harms not":   {ledger.Cell{claim("1", delivered, 1, 2, "a"), claim("2", attempted, 3, 4, "a"), claim("3", delivered, 5, 6, "b")}, fleet.SetOf("b")},
 		"an attempt of unknown version may be the same": {ledger.Cell{claim("1", delivered, 1, 2, "a"), claim("2", attempted, 3, 4, "?"), claim("3", delivered, 5, 6, "b")}, fleet.SetOf("?", "a", "b")},
-		"gone back":                           {ledger.Cell{claim("1", delivered, 1, 2, "b"), claim("2", delivered, 3, 4, "a")}, fleet.SetOf("a")},
-		"a copy elsewhere answers for itself": {ledger.Cell{none, elsewhere, claim("1", delivered, 1, 2, "a")}, fleet.SetOf("a", "none")},
+		"a whole attempt of unknown version restarted":  {ledger.Cell{claim("1", delivered, 1, 2, "a"), whole(claim("2", attempted, 3, 4, "?")), claim("3", delivered, 5, 6, "b")}, fleet.SetOf("b")},
+		"a whole attempt does not narrow":               {ledger.Cell{claim("1", delivered, 1, 2, "a"), whole(claim("2", attempted, 3, 4, "b"))}, fleet.SetOf("a", "b")},
+		"a whole attempt heals no lost restart":         {ledger.Cell{claim("1", delivered, 1, 2, "a"), claim("2", attempted, 3, 4, "b"), whole(claim("3", attempted, 5, 6, "b")), claim("4", delivered, 7, 8, "b")}, fleet.SetOf("a", "b")},
+		"gone back":                                     {ledger.Cell{claim("1", delivered, 1, 2, "b"), claim("2", delivered, 3, 4, "a")}, fleet.SetOf("a")},
+		"a copy elsewhere answers for itself":           {ledger.Cell{none, elsewhere, claim("1", delivered, 1, 2, "a")}, fleet.SetOf("a", "none")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := ledger.Join(tc.cell, nil).Candidates(); !slices.Equal(got, tc.want) {

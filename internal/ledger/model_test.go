@@ -35,6 +35,7 @@ type run struct {
 	write      uint64 // 0: never
 	restart    uint64 // 0: never
 	good       bool
+	whole      bool // it is good or never came here, and the claim cannot tell which
 	proved     bool
 	blurred    bool          // the claim's bounds are wider than the truth
 	also       fleet.Version // a second version the claim cannot exclude
@@ -80,7 +81,8 @@ func claims(start fleet.Version, runs []run, now uint64) ledger.Cell {
 		c.Span.Began = fleet.Instant{Revision: began}
 		if r.end <= now {
 			c.Span.Over, c.Span.Ended = true, fleet.Instant{Revision: ended}
-			if r.good {
+			c.Whole = r.good || r.whole
+			if r.good && !r.whole {
 				c.Strength = ledger.Delivered
 			}
 			if r.proved {
@@ -104,7 +106,10 @@ func drawRuns(t *rapid.T) []run {
 		r.write = rapid.Uint64Range(begin, end-1).Draw(t, "write")
 		r.restart = rapid.Uint64Range(r.write+1, end).Draw(t, "restart")
 		r.good = rapid.Bool().Draw(t, "good")
-		if !r.good {
+		switch r.whole = rapid.IntRange(0, 4).Draw(t, "whole") == 0; {
+		case r.whole && !r.good:
+			r.write, r.restart = 0, 0
+		case !r.good:
 			if rapid.Bool().Draw(t, "never restarts") {
 				r.restart = 0
 			}

@@ -47,6 +47,7 @@ type runEntry struct {
 	Partly string `json:"partly,omitempty"`
 	// Reach has the nodes, folded, by the word for their strength.
 	Reach map[string]string `json:"reach"`
+	Whole bool              `json:"whole,omitempty"`
 	Doubt string            `json:"doubt,omitempty"`
 }
 
@@ -149,7 +150,7 @@ func runEntryOf(id string, run ledger.Run, numbers map[string]map[fleet.Version]
 	}
 	entry := runEntry{
 		Deployment: run.Deployment, DeploymentUID: run.DeploymentUID, Service: run.Service, Place: run.Place,
-		Attempt: run.Attempt, Fixed: run.Fixed, Partly: Fold(run.Partly), Reach: map[string]string{}, Doubt: run.Doubt,
+		Attempt: run.Attempt, Fixed: run.Fixed, Partly: Fold(run.Partly), Reach: map[string]string{}, Whole: run.Whole, Doubt: run.Doubt,
 		Span:    fleet.Span{Began: utc(run.Span.Began), Ended: utc(run.Span.Ended), Over: run.Span.Over},
 		Mounted: utc(run.Mounted),
 	}
@@ -202,7 +203,7 @@ func (e runEntry) run(id string, tables map[string][]fleet.Version) (ledger.Run,
 	run := ledger.Run{
 		ID: id, Deployment: e.Deployment, DeploymentUID: e.DeploymentUID, Service: e.Service, Place: e.Place,
 		Attempt: e.Attempt, Span: e.Span, Mounted: e.Mounted, Carried: map[string]fleet.Versions{}, Reach: map[string]ledger.Strength{},
-		Fixed: e.Fixed, Partly: partly, Doubt: e.Doubt,
+		Fixed: e.Fixed, Partly: partly, Whole: e.Whole, Doubt: e.Doubt,
 	}
 	for word, folded := range e.Reach {
 		strength, err := strengthOf(word)

@@ -80,6 +80,7 @@ func drawRun(t *rapid.T, id string) ledger.Run {
 	run := ledger.Run{
 		ID: id, Deployment: word.Draw(t, "deployment"), DeploymentUID: word.Draw(t, "uid"), Service: word.Draw(t, "service"),
 		Place: word.Draw(t, "place"), Attempt: rapid.IntRange(0, 9).Draw(t, "attempt"), Doubt: word.Draw(t, "doubt"), Fixed: rapid.Bool().Draw(t, "fixed"),
+		Whole:   rapid.Bool().Draw(t, "whole"),
 		Mounted: drawInstant(t),
 		Span:    fleet.Span{Began: drawInstant(t), Ended: drawInstant(t), Over: rapid.Bool().Draw(t, "over")},
 		Carried: map[string]fleet.Versions{}, Reach: map[string]ledger.Strength{},
@@ -243,7 +244,7 @@ func TestCutWrite(t *testing.T) {
 // TestNothingIsForgotten: a field that the ledger gains must be stored, drawn above, and counted here.
 func TestNothingIsForgotten(t *testing.T) {
 	for typ, want := range map[reflect.Type]int{
-		reflect.TypeFor[ledger.Book](): 4, reflect.TypeFor[ledger.Node](): 2, reflect.TypeFor[ledger.Run](): 13,
+		reflect.TypeFor[ledger.Book](): 4, reflect.TypeFor[ledger.Node](): 2, reflect.TypeFor[ledger.Run](): 14,
 		reflect.TypeFor[ledger.History](): 3, reflect.TypeFor[ledger.Held](): 4,
 		reflect.TypeFor[fleet.Span](): 3, reflect.TypeFor[fleet.Instant](): 2,
 	} {

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -80,8 +81,8 @@ func (w World) run(pod Pod) ledger.Run {
 	run.Carried, run.Partly = w.carried(pod)
 	run.Fixed = w.isFixed(pod)
 	selection := w.selection(pod)
-	recap, doubt := w.doubt(pod, job, deployment, selection)
-	run.Doubt, run.Reach = doubt, map[string]ledger.Strength{}
+	recap, doubt, whole := w.doubt(pod, job, deployment, selection)
+	run.Doubt, run.Whole, run.Reach = doubt, whole, map[string]ledger.Strength{}
 	if pod.Over() && pod.Mounted.IsZero() {
 		return run // it never started
 	}
@@ -113,44 +114,61 @@ func (w World) isFixed(pod Pod) bool {
 	return true
 }
 
-// doubt goes through what must hold before any host counts as delivered; empty says that all does.
-func (w World) doubt(pod Pod, job *batchv1.Job, deployment *dataplanev1.OpenStackDataPlaneDeployment, selection hostpattern.Selection) (summary, string) {
+// doubt goes through what must hold before any host counts as delivered; the first that does not is the reason, and
+// empty says that all does. Whole says that what does not hold leaves open only what the run carried and where it went:
+// wherever that was, it did all that it does.
+func (w World) doubt(pod Pod, job *batchv1.Job, deployment *dataplanev1.OpenStackDataPlaneDeployment, selection hostpattern.Selection) (recap summary, reason string, whole bool) {
 	container := ansibleContainer(pod.Object)
-	recap, recapErr := summaryOf(pod.Object)
+	var recapErr error
+	recap, recapErr = summaryOf(pod.Object)
 	line, lineErr := hostpattern.ParseCommandLine(variable(container, "RUNNER_CMDLINE"))
 	environment := environmentDoubt(container, w.Environments)
 	own, proved := slices.Contains(container.Args, "playbook.yaml"), proves(pod.Object)
+	bad := slices.Concat(recap.FailedHostList, recap.UnreachableHostList)
+	stranger := ""
+	for _, host := range bad {
+		if stranger == "" && !slices.Contains(selection.Surely, host) {
+			stranger = host
+		}
+	}
+	const what, where = true, true
 	checks := []struct {
 		fails  bool
 		reason string
+		// only is true where nothing but what was carried, or where to, is left open.
+		only bool
 	}{
-		{!w.isFixed(pod), "what the pod mounted is not known yet"},
-		{!pod.Over(), "the run goes on"},
-		{!pod.Succeeded(), "the run did not end well"},
-		{job == nil || deployment == nil, "no Job of a Deployment owns the pod"},
-		{job != nil && !isComplete(job), "the Job is not complete"},
-		{!slices.Contains(container.Args, "-p") && !slices.Contains(container.Args, "-r"), "what the pod runs is not known"},
-		{own && proved == "", "the service brings its own playbook, which nobody has audited"},
-		{proved != "" && proofDoubt(pod.Object, proved) != "", proofDoubt(pod.Object, proved)},
-		{environment != "", environment},
-		{lineErr != nil, fmt.Sprint(lineErr)},
-		{lineErr == nil && line.Narrowed(), "tags chose some of the tasks"},
-		{!selection.Decided, selection.Why},
-		{recapErr != nil, fmt.Sprint(recapErr)},
-		{recapErr == nil && *recap.TotalHosts != len(selection.Surely), "the recap counts other hosts than the limit chooses"},
+		{!w.isFixed(pod), "what the pod mounted is not known yet", what},
+		{!pod.Over(), "the run goes on", false},
+		{!pod.Succeeded(), "the run did not end well", false},
+		{job == nil || deployment == nil, "no Job of a Deployment owns the pod", what},
+		{job != nil && !isComplete(job), "the Job is not complete", what},
+		{!slices.Contains(container.Args, "-p") && !slices.Contains(container.Args, "-r"), "what the pod runs is not known", false},
+		{own && proved == "", "the service brings its own playbook, which nobody has audited", false},
+		{proved != "" && proofDoubt(pod.Object, proved) != "", proofDoubt(pod.Object, proved), false},
+		{environment != "", environment, false},
+		{lineErr != nil, fmt.Sprint(lineErr), false},
+		{lineErr == nil && line.Narrowed(), "tags chose some of the tasks", false},
+		{connectsElsewhere(variable(container, "RUNNER_EXTRA_VARS")), elsewhere, false},
+		{!selection.Decided, selection.Why, selection.Why != contradicted},
+		{recapErr != nil, fmt.Sprint(recapErr), false},
+		{recapErr == nil && *recap.TotalHosts != len(selection.Surely), "the recap counts other hosts than the limit chooses", where},
+		{stranger != "", fmt.Sprintf("the recap lists %s, which the limit does not choose", stranger), false},
 	}
+	whole = len(bad) == 0
 	for _, check := range checks {
 		if check.fails {
-			return recap, check.reason
+			reason, whole = cmp.Or(reason, check.reason), whole && check.only
 		}
 	}
-	for _, host := range slices.Concat(recap.FailedHostList, recap.UnreachableHostList) {
-		if !slices.Contains(selection.Surely, host) {
-			return recap, fmt.Sprintf("the recap lists %s, which the limit does not choose", host)
-		}
-	}
-	return recap, ""
+	return recap, reason, whole
 }
+
+// Two reasons for which it is open where a run went that cast doubt on what it did as well.
+const (
+	elsewhere    = "an extra variable changes where Ansible connects to"
+	contradicted = "the run ended well although its limit must have stopped it"
+)
 
 // selection resolves which hosts the run was pointed at. Where that cannot be decided, every host of every
 // inventory may be in it, and every node of the NodeSet.
@@ -174,11 +192,11 @@ func (w World) selection(pod Pod) hostpattern.Selection {
 	case err != nil || extra.Hosts == "":
 		return undecided("the pod does not say which hosts its plays are for")
 	case connectsElsewhere(variable(container, "RUNNER_EXTRA_VARS")):
-		return undecided("an extra variable changes where Ansible connects to")
+		return undecided(elsewhere)
 	}
 	selection := hostpattern.ResolveRun(inventory, extra.Hosts, variable(container, "RUNNER_CMDLINE"))
 	if selection.Err != "" && pod.Succeeded() {
-		return undecided("the run ended well although its limit must have stopped it")
+		return undecided(contradicted)
 	}
 	if !selection.Decided && selection.Err == "" {
 		return undecided(selection.Why)
