@@ -138,6 +138,7 @@ func (d *demo) invite(kubeconfig, binaries string) {
 		d.say("  kubectl rotation status -n %s", namespace)
 		d.say("  kubectl rotation nodes %s -n %s", first, namespace)
 		d.say("  kubectl rotation why-not rabbitmquser/%s -n %s", newUser, namespace)
+		d.say("  kubectl rotation dashboard -n %s", namespace)
 	}
 	d.say("\n  kubectl -n %s get secretrollouts,credentialholds", namespace)
 	d.say("  kubectl -n %s get osdpns -o custom-columns=NAME:.metadata.name,\\\nNODES:.status.secretDeployment.totalNodes,UPDATED:.status.secretDeployment.updatedNodes", namespace)

@@ -21,14 +21,14 @@ import (
 
 const patience = time.Minute
 
-// manager builds the operator.
+// manager builds the operator, and the plugin beside it.
 func manager(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "manager")
-	if out, err := exec.Command("go", "build", "-o", path, "../../../cmd/manager").CombinedOutput(); err != nil {
+	dir := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", dir, "../../../cmd/manager", "../../../cmd/kubectl-rotation").CombinedOutput(); err != nil {
 		t.Fatalf("building the operator: %v\n%s", err, out)
 	}
-	return path
+	return filepath.Join(dir, "manager")
 }
 
 // terminal takes what the demo prints, and does something when it comes to some words.
@@ -144,9 +144,16 @@ func TestStay(t *testing.T) {
 	out := terminal{words: "configmap edpm-secret-tracking -o yaml\n\n", then: func(printed string) {
 		defer interrupt()
 		_, invitation, _ := strings.Cut(printed, "Ctrl-C stops everything.\n")
+		const dashboard = "kubectl rotation dashboard -n openstack\n"
 		script := strings.ReplaceAll(invitation, "  ", "")
+		if !strings.Contains(script, dashboard) {
+			t.Errorf("nobody is invited to look at the page: %s", script)
+		}
+		script = strings.Replace(script, dashboard, "kubectl rotation dashboard --help\n", 1) // it would stay
+		// That user8 must not be deleted is an answer with an exit code of its own.
+		script = strings.Replace(script, "rabbitmquser/user8 -n openstack\n", "rabbitmquser/user8 -n openstack || test $? = 3\n", 1)
 		shown, err := exec.Command("/bin/sh", "-ec", script).CombinedOutput()
-		for _, want := range []string{"edpm-b   2       True", "edpm     2       2", "edpm-b   2       2", "edpm-c0", "kind: ConfigMap"} {
+		for _, want := range []string{"CREDENTIAL          MAY GO", "compute-1  Updated", "NO: RabbitMQUser/user8", "kubectl rotation dashboard", "edpm-b   2       True", "edpm     2       2", "edpm-b   2       2", "edpm-c0", "kind: ConfigMap"} {
 			if err != nil || !strings.Contains(string(shown), want) {
 				t.Errorf("%s\n%v: no %q in\n%s", script, err, want, shown)
 			}
