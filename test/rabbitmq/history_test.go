@@ -321,8 +321,9 @@ func (h *history) happen(r run) {
 func (h *history) deploy(well bool) {
 	r, d := h.newRun(well)
 	h.tell("%s of %s to %v with limit %q", d.Name, h.user, d.NodeSets, d.Limit)
-	h.must(h.bed.Deploy(h.t.Context(), d, []executor.Outcome{r.outcome}))
-	h.happen(r)
+	h.must(h.bed.Start(h.t.Context(), d))
+	h.happen(r) // before its end shows, from which the operator concludes something
+	h.must(h.bed.Finish(h.t.Context(), r.name, r.outcome))
 }
 
 // begin starts a Deployment that ends later, perhaps after another rotation and other Deployments.
