@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -238,20 +239,26 @@ func (p *page) notes(notes []report.Note) {
 // advice is the one command that helps next.
 func (p *page) advice(r report.Report) {
 	var next []string
+	var namespaces []string
 	late, running := 0, 0
 	for _, n := range r.NodeSets {
 		late += n.Behind + n.Unknown
 		running += len(n.Running)
+		namespaces = append(namespaces, n.Namespace)
+	}
+	in := " -A"
+	if slices.Sort(namespaces); len(slices.Compact(namespaces)) == 1 {
+		in = " -n " + namespaces[0]
 	}
 	switch {
 	case running > 0:
-		next = append(next, "kubectl rotation watch", "until what runs is over")
+		next = append(next, "kubectl rotation watch"+in, "until what runs is over")
 	case late > 0:
-		next = append(next, "kubectl rotation next", "what is left to deploy")
+		next = append(next, "kubectl rotation next"+in, "what is left to deploy")
 	}
 	for _, c := range r.Credentials {
 		if c.Name != "" && judge(r, c).code != Holds && c.Reason != string(verdict.ReasonStillInCluster) {
-			next = append(next, "kubectl rotation why-not "+strings.ToLower(c.Kind)+"/"+c.Name, "what is in the way")
+			next = append(next, "kubectl rotation why-not "+strings.ToLower(c.Kind)+"/"+c.Name+" -n "+c.Namespace, "what is in the way")
 			break
 		}
 	}
@@ -259,7 +266,16 @@ func (p *page) advice(r report.Report) {
 		return
 	}
 	p.gap()
+	const most = 80
+	longest := 0
 	for i := 0; i < len(next); i += 2 {
-		fmt.Fprintf(&p.text, "%-52s # %s\n", clean(next[i]), next[i+1])
+		longest = max(longest, len(clean(next[i])))
+	}
+	for i := 0; i < len(next); i += 2 {
+		line := fmt.Sprintf("%-*s # %s", longest, clean(next[i]), next[i+1])
+		if len(line) > most {
+			line = clean(next[i])
+		}
+		fmt.Fprintln(&p.text, line)
 	}
 }

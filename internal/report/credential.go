@@ -87,7 +87,9 @@ func credentialsOf(namespace *Namespace, questions []question, nodeSets []NodeSe
 				c.Verdict, c.Reason = string(rotationv1.VerdictUnknown), ReasonNotJudged
 				c.Message = "No CredentialHold is about it: the operator knows of no object that it belongs to"
 				c.examine(requestOf(namespace, q, nodeSets, now), nil)
-				all = append(all, c)
+				if c.Books != string(verdict.Safe) { // else it is of the past
+					all = append(all, c)
+				}
 			}
 		}
 	}

@@ -113,7 +113,28 @@ func (d *demo) findAnsible() string {
 
 // linger waits for the end, which comes from outside or because something has died.
 func (d *demo) linger(ctx context.Context, plane *controlplane.ControlPlane) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	runs := make(chan error, 1)
+	go func() {
+		runs <- d.bed.RunNew(ctx, func(deployment string, err error) {
+			switch {
+			case ctx.Err() != nil:
+			case err != nil:
+				d.say("  OpenStackDataPlaneDeployment %s does not run: %v", deployment, err)
+			default:
+				d.say("  OpenStackDataPlaneDeployment %s has run", deployment)
+			}
+		})
+	}()
+	defer func() {
+		stop()
+		<-runs
+	}()
 	select {
+	case err := <-runs:
+		runs <- err
+		return err
 	case <-ctx.Done():
 		d.say("\nStopping everything.")
 		return nil
@@ -125,7 +146,7 @@ func (d *demo) linger(ctx context.Context, plane *controlplane.ControlPlane) err
 }
 
 func (d *demo) invite(kubeconfig, binaries string) {
-	d.say("\nThe control plane is still up; Ctrl-C stops everything.\n")
+	d.say("\nThe control plane is still up; Ctrl-C stops everything. Look around:\n")
 	d.say("  export KUBECONFIG=%s", kubeconfig)
 	kubectl := "kubectl"
 	if _, err := exec.LookPath(kubectl); err != nil {
@@ -133,14 +154,22 @@ func (d *demo) invite(kubeconfig, binaries string) {
 			d.say("  export PATH=$PATH:%s", binaries)
 		}
 	}
-	if _, err := exec.LookPath(filepath.Join(d.programs, "kubectl-rotation")); err == nil {
+	_, err := exec.LookPath(filepath.Join(d.programs, "kubectl-rotation"))
+	withPlugin := err == nil
+	if withPlugin {
 		d.say("  export PATH=$PATH:%s\n", d.programs)
 		d.say("  kubectl rotation status -n %s", namespace)
 		d.say("  kubectl rotation nodes %s -n %s", first, namespace)
 		d.say("  kubectl rotation why-not rabbitmquser/%s -n %s", newUser, namespace)
 		d.say("  kubectl rotation dashboard -n %s", namespace)
 	}
-	d.say("\n  kubectl -n %s get secretrollouts,credentialholds", namespace)
+	d.say("\nRotate once more, and have what you deploy run here:\n")
+	d.say("  kubectl -n %s patch secret %s --type merge -p \\\n'{\"stringData\":{\"%s\":\"transport_url=rabbit://user9:pw@rabbitmq:5671/\"}}'", namespace, secret, key)
+	if withPlugin {
+		d.say("  kubectl rotation next -n %s | kubectl -n %s apply -f -", namespace, namespace)
+		d.say("  kubectl rotation wait --for updated %s -n %s", first, namespace)
+	}
+	d.say("\nWhat stands behind it:\n\n  kubectl -n %s get secretrollouts,credentialholds", namespace)
 	d.say("  kubectl -n %s get osdpns -o custom-columns=NAME:.metadata.name,\\\nNODES:.status.secretDeployment.totalNodes,UPDATED:.status.secretDeployment.updatedNodes", namespace)
 	d.say("  kubectl -n %s get configmap %s-secret-tracking -o yaml\n", namespace, first)
 }

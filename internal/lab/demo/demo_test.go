@@ -31,20 +31,30 @@ func manager(t *testing.T) string {
 	return filepath.Join(dir, "manager")
 }
 
-// terminal takes what the demo prints, and does something when it comes to some words.
+// terminal takes what the demo prints, and does something beside it when it comes to some words.
 type terminal struct {
-	bytes.Buffer
 	words string
 	then  func(printed string)
+
+	mutex sync.Mutex
+	text  bytes.Buffer
 	once  sync.Once
 }
 
 func (t *terminal) Write(p []byte) (int, error) {
-	n, err := t.Buffer.Write(p)
-	if t.words != "" && strings.Contains(t.String(), t.words) {
-		t.once.Do(func() { t.then(t.String()) })
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	n, err := t.text.Write(p)
+	if printed := t.text.String(); t.words != "" && strings.Contains(printed, t.words) {
+		t.once.Do(func() { go t.then(printed) })
 	}
 	return n, err
+}
+
+func (t *terminal) String() string {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return t.text.String()
 }
 
 // play runs the demo, and checks that nothing of it is left.
@@ -143,17 +153,23 @@ func TestStay(t *testing.T) {
 	defer interrupt()
 	out := terminal{words: "configmap edpm-secret-tracking -o yaml\n\n", then: func(printed string) {
 		defer interrupt()
-		_, invitation, _ := strings.Cut(printed, "Ctrl-C stops everything.\n")
+		_, invitation, _ := strings.Cut(printed, "Ctrl-C stops everything.")
 		const dashboard = "kubectl rotation dashboard -n openstack\n"
-		script := strings.ReplaceAll(invitation, "  ", "")
+		script := ""
+		for line := range strings.Lines(invitation) {
+			if !strings.HasSuffix(line, ":\n") { // those are for people
+				script += strings.TrimPrefix(line, "  ")
+			}
+		}
 		if !strings.Contains(script, dashboard) {
 			t.Errorf("nobody is invited to look at the page: %s", script)
 		}
 		script = strings.Replace(script, dashboard, "kubectl rotation dashboard --help\n", 1) // it would stay
+		script = strings.Replace(script, "wait --for", "wait --timeout 1m --for", 1)
 		// That user8 must not be deleted is an answer with an exit code of its own.
 		script = strings.Replace(script, "rabbitmquser/user8 -n openstack\n", "rabbitmquser/user8 -n openstack || test $? = 3\n", 1)
 		shown, err := exec.Command("/bin/sh", "-ec", script).CombinedOutput()
-		for _, want := range []string{"CREDENTIAL          MAY GO", "compute-1  Updated", "NO: RabbitMQUser/user8", "kubectl rotation dashboard", "edpm-b   2       True", "edpm     2       2", "edpm-b   2       2", "edpm-c0", "kind: ConfigMap"} {
+		for _, want := range []string{"CREDENTIAL          MAY GO", "compute-1  Updated", "NO: RabbitMQUser/user8", "/rotate-edpm-edpm-b-", "all 2 nodes updated", "kubectl rotation dashboard", "edpm-b   2       True", "edpm     2       2", "edpm-b   2       2", "edpm-c0", "kind: ConfigMap"} {
 			if err != nil || !strings.Contains(string(shown), want) {
 				t.Errorf("%s\n%v: no %q in\n%s", script, err, want, shown)
 			}
@@ -165,6 +181,9 @@ func TestStay(t *testing.T) {
 	printed, rest, invited := strings.Cut(out.String(), "\nThe control plane is still up")
 	if !invited || !strings.HasSuffix(rest, "\nStopping everything.\n") {
 		t.Errorf("it ends with %q", rest)
+	}
+	if !strings.Contains(rest, "has run\n") {
+		t.Errorf("what was deployed has not run: %q", rest)
 	}
 	compare(t, "testdata/scripted.txt", printed)
 }
