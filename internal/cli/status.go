@@ -254,7 +254,7 @@ func (p *page) advice(r report.Report) {
 	case running > 0:
 		next = append(next, "kubectl rotation watch"+in, "until what runs is over")
 	case late > 0:
-		next = append(next, "kubectl rotation next"+in, "what is left to deploy")
+		next = append(next, "kubectl rotation next"+in, "left to deploy")
 	}
 	for _, c := range r.Credentials {
 		if c.Name != "" && judge(r, c).code != Holds && c.Reason != string(verdict.ReasonStillInCluster) {
