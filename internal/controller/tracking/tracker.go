@@ -5,6 +5,7 @@ package tracking
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -217,12 +218,20 @@ func (t *Tracker) advanced(p *progress, position uint64) {
 	}
 }
 
-// forgetAll drops every book: what the API server says belongs to another history now.
-func (t *Tracker) forgetAll() {
+// forgetAll drops every book: what the API server says belongs to another history now. Of the journals it drops what one
+// feed has brought; the other feed finds out by itself, sooner or later, and what it has listed since is of now.
+func (t *Tracker) forgetAll(drop func(*upstream.Journal)) {
 	t.mutex.Lock()
-	defer t.mutex.Unlock()
 	t.lost = true
-	t.journals, t.states = map[string]*upstream.Journal{}, map[types.NamespacedName]*state{}
+	for _, journal := range t.journals {
+		drop(journal)
+	}
+	keys := slices.Collect(maps.Keys(t.states))
+	t.states = map[types.NamespacedName]*state{}
+	t.mutex.Unlock()
+	for _, key := range keys {
+		t.concern(key.Namespace, key.Name)
+	}
 }
 
 // concern tells the reconciler of NodeSets.
@@ -273,7 +282,9 @@ func (s podSink) listed(objects []client.Object, since uint64) {
 }
 
 func (s podSink) caughtUp(position uint64) { s.advanced(s.progress, position) }
-func (s podSink) rewound()                 { s.forgetAll() }
+func (s podSink) rewound() {
+	s.forgetAll(func(j *upstream.Journal) { j.Pods = map[types.UID]upstream.Pod{} })
+}
 
 // secretSink takes Secrets, without their content.
 type secretSink struct {
@@ -315,7 +326,9 @@ func (s secretSink) listed(objects []client.Object, _ uint64) {
 }
 
 func (s secretSink) caughtUp(position uint64) { s.advanced(s.progress, position) }
-func (s secretSink) rewound()                 { s.forgetAll() }
+func (s secretSink) rewound() {
+	s.forgetAll(func(j *upstream.Journal) { j.Secrets = map[string]upstream.Secret{} })
+}
 
 func (t *Tracker) concernAll() {
 	t.mutex.Lock()
