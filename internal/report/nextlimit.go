@@ -39,14 +39,21 @@ type view struct {
 	want      []string
 }
 
-// views are the inventories of a Deployment: each NodeSet has its own. A service for all NodeSets sees them together, and
-// reaches there what it reaches in each, unless isMixedUp.
+// views are the inventories of a Deployment: each NodeSet has its own, and a service for all NodeSets sees them together.
 func views(targets []target) []view {
 	var all []view
+	together := view{play: "all"}
 	for _, t := range targets {
 		want := slices.Compact(slices.Sorted(slices.Values(t.nodes)))
 		inventory := t.nodeSet.inventory()
 		all = append(all, view{inventory, "all", want}, view{inventory, t.nodeSet.Name, want})
+		together.inventory.Groups = append(together.inventory.Groups, inventory.Groups...)
+		together.want = append(together.want, want...)
+	}
+	if len(targets) > 1 {
+		slices.Sort(together.want)
+		together.want = slices.Compact(together.want)
+		all = append(all, together)
 	}
 	return all
 }

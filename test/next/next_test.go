@@ -209,6 +209,7 @@ func TestAgainstAnsible(t *testing.T) {
 // reachedBy asks for a Deployment: every NodeSet's own runs, and a run over all of its NodeSets.
 func reachedBy(t *testing.T, asked *ansible, f fleet, m report.Manifest) []string {
 	var all, files, union []string
+	var inventories []byte
 	line := hostpattern.Compose("", m.Limit, "")
 	for _, nodeSet := range m.NodeSets {
 		answers := asked.ask(t, question{Inventory: []string{f.files[nodeSet]}, Line: line, Plays: []string{nodeSet, "all"}})
@@ -219,10 +220,15 @@ func reachedBy(t *testing.T, asked *ansible, f fleet, m report.Manifest) []strin
 			all, union = append(all, nodeSet+"/"+host), append(union, host)
 		}
 		files = append(files, f.files[nodeSet])
+		text, err := os.ReadFile(f.files[nodeSet])
+		if err != nil {
+			t.Fatal(err)
+		}
+		inventories = append(inventories, text...)
 	}
 	slices.Sort(union)
 	if together := asked.ask(t, question{Inventory: files, Line: line, Plays: []string{"all"}})[0]; !slices.Equal(together, slices.Compact(union)) {
-		t.Fatalf("%q: over all NodeSets the run reaches %q, one by one %q", line, together, union)
+		t.Fatalf("%q: over all NodeSets the run reaches %q, one by one %q; %s", line, together, union, inventories)
 	}
 	return all
 }
