@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/rotation-operator/rotation-operator/internal/fleet"
@@ -114,10 +115,12 @@ func (d *demo) findAnsible() string {
 // linger waits for the end, which comes from outside or because something has died.
 func (d *demo) linger(ctx context.Context, plane *controlplane.ControlPlane) error {
 	ctx, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
 	defer stop()
-	runs := make(chan error, 1)
-	go func() {
-		runs <- d.bed.RunNew(ctx, func(deployment string, err error) {
+	failed := make(chan error, 1)
+	group.Go(func() {
+		err := d.bed.RunNew(ctx, func(deployment string, err error) {
 			switch {
 			case ctx.Err() != nil:
 			case err != nil:
@@ -126,14 +129,12 @@ func (d *demo) linger(ctx context.Context, plane *controlplane.ControlPlane) err
 				d.say("  OpenStackDataPlaneDeployment %s has run", deployment)
 			}
 		})
-	}()
-	defer func() {
-		stop()
-		<-runs
-	}()
+		if ctx.Err() == nil { // else it is the end that was asked for
+			failed <- err
+		}
+	})
 	select {
-	case err := <-runs:
-		runs <- err
+	case err := <-failed:
 		return err
 	case <-ctx.Done():
 		d.say("\nStopping everything.")
