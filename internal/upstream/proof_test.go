@@ -45,18 +45,9 @@ func TestWhatProves(t *testing.T) {
 		{"from elsewhere", func(c *corev1.Container) { c.Args[len(c.Args)-1] = "osp.edpm.nova" }, "", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			rounds := 0
-			rapid.Check(t, func(t *rapid.T) { // for the clock alone, so that a few rounds are enough
-				const enough = 5
-				if rounds++; rounds > enough {
-					return
-				}
+			fewTimes(t, func(t *rapid.T) {
 				c := newCluster(t)
 				w := newWatcher(c)
-				at := func() map[string]fleet.Versions {
-					w.bring(len(c.podEvents), len(c.secEvents))
-					return w.look()
-				}
 				run := func(isProof, good bool) {
 					c.deploy("", isProof)
 					for _, p := range c.pods {
@@ -69,7 +60,7 @@ func TestWhatProves(t *testing.T) {
 						}
 						p.object.Status.Phase = corev1.PodRunning
 						c.writePod(p, false)
-						at()
+						w.lookAtAll()
 						for host := range c.nodes {
 							c.work(p, host, false) // the file is there, and the restart only where it ends well
 						}
@@ -79,17 +70,17 @@ func TestWhatProves(t *testing.T) {
 							}
 						}
 						c.finish(p, good)
-						at()
+						w.lookAtAll()
 					}
 				}
-				at()
+				w.lookAtAll()
 				run(false, true)
 				c.writeSecret(secretName, "nova.conf", "user1")
-				at()
+				w.lookAtAll()
 				run(false, false)
 				run(false, true)
 				fresh := fingerprint.Of(c.secrets[secretName].Data, "Opaque")
-				for node, candidates := range at() {
+				for node, candidates := range w.lookAtAll() {
 					if len(candidates) != 2 {
 						t.Fatalf("%s: the lost restart leaves %s", node, candidates)
 					}
@@ -97,7 +88,7 @@ func TestWhatProves(t *testing.T) {
 				before := len(w.memory.Book.Runs)
 				run(true, true)
 				var proved []string
-				candidates := at()
+				candidates := w.lookAtAll()
 				for _, node := range []string{"n0", "n1", "n2"} {
 					if candidates[node].IsOnly(fresh) {
 						proved = append(proved, node)
@@ -123,16 +114,10 @@ func TestWhatProves(t *testing.T) {
 
 // TestOwnPlaybook: a service's own playbook proves nothing, not even that it delivered.
 func TestOwnPlaybook(t *testing.T) {
-	rounds := 0
-	rapid.Check(t, func(t *rapid.T) { // for the clock alone
-		const enough = 5
-		if rounds++; rounds > enough {
-			return
-		}
+	fewTimes(t, func(t *rapid.T) {
 		c := newCluster(t)
 		w := newWatcher(c)
-		w.bring(len(c.podEvents), len(c.secEvents))
-		w.look()
+		w.lookAtAll()
 		c.deploy("", true)
 		for _, p := range c.pods {
 			container := &p.object.Spec.Containers[0]
@@ -145,13 +130,30 @@ func TestOwnPlaybook(t *testing.T) {
 			}
 			c.endPod(p, p.hosts(c))
 		}
-		w.bring(len(c.podEvents), len(c.secEvents))
-		for node, candidates := range w.look() {
+		for node, candidates := range w.lookAtAll() {
 			if !candidates.Has(fleet.None) || len(candidates) != 2 {
 				t.Fatalf("%s: %s", node, candidates)
 			}
 		}
 	})
+}
+
+// fewTimes checks what draws nothing but the pace of the clock, for which a few rounds are enough.
+func fewTimes(t *testing.T, check func(*rapid.T)) {
+	t.Helper()
+	const enough = 5
+	rounds := 0
+	rapid.Check(t, func(t *rapid.T) {
+		if rounds++; rounds <= enough {
+			check(t)
+		}
+	})
+}
+
+// lookAtAll looks once everything that has happened was told.
+func (w *watcher) lookAtAll() map[string]fleet.Versions {
+	w.bring(len(w.c.podEvents), len(w.c.secEvents))
+	return w.look()
 }
 
 // finish ends a pod with a recap that is good for all hosts, or bad for the first.

@@ -20,25 +20,54 @@ func setVariable(name, value string) func(*corev1.Pod) {
 	}
 }
 
+// setRecap changes what a pod that has ended says of its hosts.
+func setRecap(message string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		for _, status := range pod.Status.ContainerStatuses {
+			if status.State.Terminated != nil {
+				status.State.Terminated.Message = message
+			}
+		}
+	}
+}
+
+const (
+	oneFailed      = `{"totalHosts":3,"failedHosts":1,"failedHostList":["n0"],"unreachableHosts":0,"unreachableHostList":[]}`
+	oneUnreachable = `{"totalHosts":3,"failedHosts":0,"failedHostList":[],"unreachableHosts":1,"unreachableHostList":["n2"]}`
+)
+
+// runAll deploys all nodes in one go, with the pod changed from its start to its end. Told is called whenever the pod has
+// got on.
+func (c *cluster) runAll(change func(*corev1.Pod), told func()) {
+	c.deploy("", false)
+	for _, p := range c.pods {
+		if p.object.Status.Phase != corev1.PodPending {
+			continue
+		}
+		p.mounted = fingerprint.Of(c.secrets[secretName].Data, "Opaque")
+		p.object.Status.Phase = corev1.PodRunning
+		change(p.object)
+		c.writePod(p, false)
+		told()
+		c.finish(p, true)
+		change(p.object)
+		c.writePod(p, false)
+		told()
+	}
+}
+
+func asIs(*corev1.Pod) {}
+
 // TestFirstLook: the operator is installed on a fleet that was deployed before, so that what that run carried and where
 // it went is unknown for good. If the run did all that it does, the next delivery is exact. If it may have left a file
 // beside an old process, it may have been the very file that is delivered next, and then nobody restarts.
 func TestFirstLook(t *testing.T) {
-	terminated := func(change func(*corev1.ContainerStateTerminated)) func(*corev1.Pod) {
-		return func(pod *corev1.Pod) {
-			for _, status := range pod.Status.ContainerStatuses {
-				if status.State.Terminated != nil {
-					change(status.State.Terminated)
-				}
-			}
-		}
-	}
 	for _, tt := range []struct {
 		name   string
 		change func(*corev1.Pod)
 		exact  bool
 	}{
-		{"ended well", func(*corev1.Pod) {}, true},
+		{"ended well", asIs, true},
 		{"ended well on one node", setVariable("RUNNER_CMDLINE", "--limit n1"), true},
 		{"to nobody knows which nodes", setVariable("RUNNER_EXTRA_VARS", "edpm_service_type: nova"), true},
 		{"failed", func(pod *corev1.Pod) {
@@ -46,13 +75,9 @@ func TestFirstLook(t *testing.T) {
 				pod.Status.Phase = corev1.PodFailed
 			}
 		}, false},
-		{"a host failed", terminated(func(ended *corev1.ContainerStateTerminated) {
-			ended.Message = `{"totalHosts":3,"failedHosts":1,"failedHostList":["n0"],"unreachableHosts":0,"unreachableHostList":[]}`
-		}), false},
-		{"a host was unreachable", terminated(func(ended *corev1.ContainerStateTerminated) {
-			ended.Message = `{"totalHosts":3,"failedHosts":0,"failedHostList":[],"unreachableHosts":1,"unreachableHostList":["n2"]}`
-		}), false},
-		{"left no recap", terminated(func(ended *corev1.ContainerStateTerminated) { ended.Message = "" }), false},
+		{"a host failed", setRecap(oneFailed), false},
+		{"a host was unreachable", setRecap(oneUnreachable), false},
+		{"left no recap", setRecap(""), false},
 		{"some of the tasks", setVariable("RUNNER_CMDLINE", "--tags nova"), false},
 		{"check mode", setVariable("RUNNER_CMDLINE", "--check"), false},
 		{"unknown options", setVariable("RUNNER_CMDLINE", "--start-at-task x"), false},
@@ -64,40 +89,19 @@ func TestFirstLook(t *testing.T) {
 		{"a variable that decides", setVariable("ANSIBLE_INVENTORY_ENABLED", "auto"), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			rounds := 0
-			rapid.Check(t, func(t *rapid.T) { // for the clock alone, so that a few rounds are enough
-				const enough = 5
-				if rounds++; rounds > enough {
-					return
-				}
+			fewTimes(t, func(t *rapid.T) {
 				c := newCluster(t)
-				run := func(change func(*corev1.Pod)) {
-					c.deploy("", false)
-					for _, p := range c.pods {
-						if p.object.Status.Phase != corev1.PodPending {
-							continue
-						}
-						p.mounted, p.ends = fingerprint.Of(c.secrets[secretName].Data, "Opaque"), true
-						p.object.Status.Phase = corev1.PodRunning
-						change(p.object)
-						c.writePod(p, false)
-						c.finish(p, true)
-						change(p.object)
-						c.writePod(p, false)
-					}
-				}
+				run := func(change func(*corev1.Pod)) { c.runAll(change, func() {}) }
 				run(tt.change)
 				c.writeSecret(secretName, "nova.conf", "user1")
 				w := newWatcher(c)
 				w.list(0)
 				w.look()
 				c.writeSecret(secretName, "nova.conf", "user2")
-				w.bring(len(c.podEvents), len(c.secEvents))
-				w.look()
-				run(func(*corev1.Pod) {})
-				w.bring(len(c.podEvents), len(c.secEvents))
+				w.lookAtAll()
+				run(asIs)
 				fresh := fingerprint.Of(c.secrets[secretName].Data, "Opaque")
-				for node, candidates := range w.look() {
+				for node, candidates := range w.lookAtAll() {
 					if exact := candidates.IsOnly(fresh); exact != tt.exact || !exact && !candidates.Has(fleet.Unknown) {
 						t.Fatalf("%s has %s after a delivery of %s, exact: %t\n%s\n%+v", node, candidates, fresh.Short(), tt.exact, strings.Join(c.story, "\n"), w.memory.Book.Runs)
 					}
@@ -111,51 +115,21 @@ func TestFirstLook(t *testing.T) {
 // the new file beside the old process. The next delivery of the same version proves no restart there.
 func TestSeenHalfway(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){
-		"a host failed": func(pod *corev1.Pod) {
-			for _, status := range pod.Status.ContainerStatuses {
-				if status.State.Terminated != nil {
-					status.State.Terminated.Message = `{"totalHosts":3,"failedHosts":1,"failedHostList":["n0"],"unreachableHosts":0,"unreachableHostList":[]}`
-				}
-			}
-		},
+		"a host failed":                  setRecap(oneFailed),
 		"its limit must have stopped it": setVariable("RUNNER_CMDLINE", "--limit stranger"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			rounds := 0
-			rapid.Check(t, func(t *rapid.T) { // for the clock alone
-				const enough = 5
-				if rounds++; rounds > enough {
-					return
-				}
+			fewTimes(t, func(t *rapid.T) {
 				c := newCluster(t)
 				w := newWatcher(c)
 				w.list(0)
-				run := func(change func(*corev1.Pod)) {
-					c.deploy("", false)
-					for _, p := range c.pods {
-						if p.object.Status.Phase != corev1.PodPending {
-							continue
-						}
-						p.mounted = fingerprint.Of(c.secrets[secretName].Data, "Opaque")
-						p.object.Status.Phase = corev1.PodRunning
-						change(p.object)
-						c.writePod(p, false)
-						w.bring(len(c.podEvents), len(c.secEvents))
-						w.look()
-						c.finish(p, true)
-						change(p.object)
-						c.writePod(p, false)
-						w.bring(len(c.podEvents), len(c.secEvents))
-						w.look()
-					}
-				}
+				run := func(change func(*corev1.Pod)) { c.runAll(change, func() { w.lookAtAll() }) }
 				old := fingerprint.Of(c.secrets[secretName].Data, "Opaque")
-				run(func(*corev1.Pod) {})
+				run(asIs)
 				c.writeSecret(secretName, "nova.conf", "user1")
-				w.bring(len(c.podEvents), len(c.secEvents))
-				w.look()
+				w.lookAtAll()
 				run(change)
-				run(func(*corev1.Pod) {})
+				run(asIs)
 				if candidates := w.look()["n0"]; !candidates.Has(old) {
 					t.Fatalf("n0 has %s\n%+v", candidates, w.memory.Book.Runs)
 				}

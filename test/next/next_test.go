@@ -209,7 +209,6 @@ func TestAgainstAnsible(t *testing.T) {
 // reachedBy asks for a Deployment: every NodeSet's own runs, and a run over all of its NodeSets.
 func reachedBy(t *testing.T, asked *ansible, f fleet, m report.Manifest) []string {
 	var all, files, union []string
-	var inventories []byte
 	line := hostpattern.Compose("", m.Limit, "")
 	for _, nodeSet := range m.NodeSets {
 		answers := asked.ask(t, question{Inventory: []string{f.files[nodeSet]}, Line: line, Plays: []string{nodeSet, "all"}})
@@ -220,14 +219,17 @@ func reachedBy(t *testing.T, asked *ansible, f fleet, m report.Manifest) []strin
 			all, union = append(all, nodeSet+"/"+host), append(union, host)
 		}
 		files = append(files, f.files[nodeSet])
-		text, err := os.ReadFile(f.files[nodeSet])
-		if err != nil {
-			t.Fatal(err)
-		}
-		inventories = append(inventories, text...)
 	}
 	slices.Sort(union)
 	if together := asked.ask(t, question{Inventory: files, Line: line, Plays: []string{"all"}})[0]; !slices.Equal(together, slices.Compact(union)) {
+		var inventories []byte
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inventories = append(inventories, text...)
+		}
 		t.Fatalf("%q: over all NodeSets the run reaches %q, one by one %q; %s", line, together, union, inventories)
 	}
 	return all
