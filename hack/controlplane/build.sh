@@ -13,7 +13,12 @@ have=$(go env GOVERSION | sed 's/^go//')
 [ "$(printf '%s\n%s\n' "$want" "$have" | sort -V | head -n 1)" = "$want" ] || fail "Go $have is too old; install Go $want or newer"
 
 cache=${ROTATION_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rotation-operator}
-key=$(cat "$here/go.mod" "$here/go.sum" | cksum | cut -d ' ' -f 1)-go$have
+# Modules do not know their version, and kubectl complains of a server that has none.
+version=$(cd "$here" && go list -m -f '{{.Version}}' k8s.io/kubernetes) || fail "k8s.io/kubernetes is not pinned in hack/controlplane/go.mod, or cannot be had"
+minor=${version#v1.}
+pkg=k8s.io/component-base/version
+flags="-s -w -X $pkg.gitVersion=$version -X $pkg.gitMajor=1 -X $pkg.gitMinor=${minor%%.*}"
+key=$({ cat "$here/go.mod" "$here/go.sum" && echo "$flags"; } | cksum | cut -d ' ' -f 1)-go$have
 target=$cache/controlplane/$key
 if [ -x "$target/kube-apiserver" ] && [ -x "$target/etcd" ] && [ -x "$target/kubectl" ]; then
 	echo "$target"
@@ -41,7 +46,7 @@ trap 'exit 130' INT TERM
 say "building kube-apiserver, etcd and kubectl; the first time this takes four to ten minutes"
 cd "$here"
 started=$(date +%s)
-go build -v -trimpath -ldflags "-s -w" -o "$build/" \
+go build -v -trimpath -ldflags "$flags" -o "$build/" \
 	k8s.io/kubernetes/cmd/kube-apiserver go.etcd.io/etcd/server/v3 k8s.io/kubernetes/cmd/kubectl 2>"$build/log" &
 pid=$!
 while kill -0 "$pid" 2>/dev/null; do

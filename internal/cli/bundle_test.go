@@ -127,7 +127,7 @@ func TestNextOutputs(t *testing.T) {
 		t.Errorf("the remarks are not on the error output: %s", table.err)
 	}
 	batches, first := try(t, evidence, "next", "--batch", "1"), try(t, evidence, "next", "--batch", "1", "--first")
-	if strings.Count(batches.out, "kind: ") != 4 || strings.Count(first.out, "kind: ") != 1 || !strings.Contains(batches.out, "# Batch 4 of 4. Apply it only after") {
+	if strings.Count(batches.out, "kind: ") != 4 || strings.Count(first.out, "kind: ") != 1 || !strings.Contains(batches.out, "# Batch 4 of 4.\n# Apply it only after:\n#   kubectl") {
 		t.Errorf("batches:\n%s\nthe first:\n%s", batches.out, first.out)
 	}
 	if o := try(t, evidence, "next", "--batch", "0"); o.code != Misused {

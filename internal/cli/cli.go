@@ -67,18 +67,21 @@ type tool struct {
 	read source
 	// kindOf tells the kind that a short name stands for, empty where nobody knows.
 	kindOf func(word string) string
-	// now is the clock.
-	now func() time.Time
+	// now is the clock, and pause what lies between two looks of -w.
+	now   func() time.Time
+	pause time.Duration
 
-	allNamespaces, noHeaders bool
-	output, selector         string
+	allNamespaces, noHeaders, watching bool
+	output, selector                   string
+	// printed is what -w has printed last.
+	printed string
 	// colour says that the output is a terminal that wants it.
 	colour bool
 }
 
 // Run executes a command line and gives the exit code.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
-	t := &tool{streams: streams, flags: genericclioptions.NewConfigFlags(true), now: time.Now, colour: wantsColour(streams.Out)}
+	t := &tool{streams: streams, flags: genericclioptions.NewConfigFlags(true), now: time.Now, pause: 2 * time.Second, colour: wantsColour(streams.Out)}
 	t.read, t.kindOf = t.live, t.discovered
 	return t.run(ctx, args)
 }
@@ -186,6 +189,8 @@ const (
 	everywhere
 	// selects is -l.
 	selects
+	// repeated is -w.
+	repeated
 )
 
 func (t *tool) addFlags(command *cobra.Command, set flagSet) *cobra.Command {
@@ -199,6 +204,9 @@ func (t *tool) addFlags(command *cobra.Command, set flagSet) *cobra.Command {
 	}
 	if set&selects != 0 {
 		flags.StringVarP(&t.selector, "selector", "l", "", "only NodeSets with these labels")
+	}
+	if set&repeated != 0 {
+		t.repeats(command)
 	}
 	return command
 }

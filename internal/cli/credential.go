@@ -57,7 +57,7 @@ func (t *tool) canDeleteCommand() *cobra.Command {
 			})
 		},
 	}
-	return t.addFlags(command, outputs)
+	return t.addFlags(command, outputs|repeated)
 }
 
 func (t *tool) whyNotCommand() *cobra.Command {
@@ -71,7 +71,7 @@ func (t *tool) whyNotCommand() *cobra.Command {
 			})
 		},
 	}
-	return t.addFlags(command, outputs)
+	return t.addFlags(command, outputs|repeated)
 }
 
 // credential looks one up, prints it and exits as the answer is.

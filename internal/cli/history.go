@@ -40,7 +40,7 @@ func (t *tool) historyCommand() *cobra.Command {
 			}})
 		},
 	}
-	return t.addFlags(command, outputs)
+	return t.addFlags(command, outputs|repeated)
 }
 
 // past keeps what concerns the NodeSet, or else the node of that name, which it gives too.

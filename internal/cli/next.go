@@ -70,17 +70,31 @@ func (t *tool) plan(plan report.Plan) error {
 	}
 	if t.output != "wide" && !isTerminal(t.streams.Out) {
 		for _, remark := range plan.Remarks() {
-			fmt.Fprintln(t.streams.ErrOut, clean(remark))
+			fmt.Fprintln(t.streams.ErrOut, cleanLines(remark))
 		}
 	}
 	if t.output == "table" || t.output == "yaml" {
-		return t.print(text)
+		return t.print(foldComments(text))
 	}
 	var names []string
 	for _, m := range plan.Manifests {
 		names = append(names, "openstackdataplanedeployment/"+m.Name)
 	}
 	return t.emit(printed{value: plan.List(), names: names, text: func(p *page) { p.plan(plan) }})
+}
+
+// foldComments breaks the comments of manifests so that they fit a terminal, apart from commands, which are indented.
+func foldComments(text string) string {
+	var lines []string
+	for _, line := range strings.Split(text, "\n") {
+		comment, found := strings.CutPrefix(line, "# ")
+		if !found || strings.HasPrefix(comment, " ") {
+			lines = append(lines, line)
+			continue
+		}
+		lines = append(lines, "# "+strings.Join(wrap(comment, columns-2), "\n# "))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // plan is the table of the manifests.
@@ -103,7 +117,7 @@ func (p *page) plan(plan report.Plan) {
 // warn says on the error output what keeps answers from being sure.
 func (t *tool) warn(r report.Report) {
 	for _, note := range r.Serious("") {
-		fmt.Fprintln(t.streams.ErrOut, "Warning: "+clean(note.Text))
+		fmt.Fprintln(t.streams.ErrOut, cleanLines("Warning: "+note.Text))
 	}
 }
 

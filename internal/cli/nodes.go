@@ -42,7 +42,7 @@ func (t *tool) nodesCommand() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&secret, "secret", "", "only this Secret")
-	return t.addFlags(command, outputs)
+	return t.addFlags(command, outputs|repeated)
 }
 
 // onlySecret drops all other Secrets from the NodeSet. The state of a node is then that of this Secret.

@@ -19,6 +19,17 @@ type printed struct {
 
 // emit prints a value as the user wants it.
 func (t *tool) emit(p printed) error {
+	if t.watching {
+		again := t.printed != ""
+		if news, err := t.isNews(p.value); err != nil || !news {
+			return err
+		}
+		if again {
+			if err := t.separate(); err != nil {
+				return err
+			}
+		}
+	}
 	switch {
 	case t.output == "json":
 		text, err := json.MarshalIndent(p.value, "", "  ")

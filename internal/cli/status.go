@@ -38,7 +38,7 @@ func (t *tool) statusCommand() *cobra.Command {
 			return nil
 		},
 	}
-	return t.addFlags(command, outputs|everywhere|selects)
+	return t.addFlags(command, outputs|repeated|everywhere|selects)
 }
 
 // namesOf are the objects of a report as kubectl names them.

@@ -41,7 +41,7 @@ func (t *tool) whoUsesCommand() *cobra.Command {
 			return nil
 		},
 	}
-	return t.addFlags(command, outputs|everywhere)
+	return t.addFlags(command, outputs|repeated|everywhere)
 }
 
 // strange is the error of a name that nobody ever found, where others were.

@@ -61,7 +61,7 @@ func (t *tool) await(ctx context.Context, every time.Duration, ask func(context.
 		case done:
 			return t.print(clean(state) + "\n")
 		case state != told:
-			fmt.Fprintln(t.streams.ErrOut, clean(state))
+			fmt.Fprintln(t.streams.ErrOut, cleanLines(state))
 			told = state
 		}
 		select {
@@ -73,6 +73,9 @@ func (t *tool) await(ctx context.Context, every time.Duration, ask func(context.
 }
 
 func ended(ctx context.Context, told string) error {
+	if told == "" {
+		told = "nothing had been read"
+	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return failure{TimedOut, "timed out; at last " + told}
 	}

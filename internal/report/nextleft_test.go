@@ -224,7 +224,7 @@ func TestNextBatches(t *testing.T) {
 		t.Errorf("planned %v", plan.Manifests)
 	}
 	for i := range 2 {
-		want := fmt.Sprintf("# Batch %d of 3. Apply it only after: kubectl -n openstack wait openstackdataplanedeployment/%s --for=condition=Ready", i+2, plan.Manifests[i].Name)
+		want := fmt.Sprintf("# Batch %d of 3.\n# Apply it only after:\n#   kubectl -n openstack wait openstackdataplanedeployment/%s --for=condition=Ready", i+2, plan.Manifests[i].Name)
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

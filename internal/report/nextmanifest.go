@@ -187,7 +187,11 @@ func (p Plan) YAML() (string, error) {
 			text.WriteString("---\n")
 		}
 		if m.Batches > 1 {
-			comment("Batch %d of %d.%s", m.Batch, m.Batches, p.waitFor(m))
+			comment("Batch %d of %d.", m.Batch, m.Batches)
+			if wait := p.waitFor(m); wait != "" {
+				comment("Apply it only after:")
+				comment("  %s", wait)
+			}
 		}
 		comment("Brings %s to %s", strings.Join(m.Secrets, ", "), m.describe())
 		content, err := yaml.Marshal(m.object())
@@ -199,7 +203,7 @@ func (p Plan) YAML() (string, error) {
 	return text.String(), nil
 }
 
-// waitFor says what has to be over before a batch begins.
+// waitFor is the command that waits for what has to be over before a batch begins; the first waits for nothing.
 func (p Plan) waitFor(m Manifest) string {
 	var before []string
 	for _, other := range p.Manifests {
@@ -210,7 +214,7 @@ func (p Plan) waitFor(m Manifest) string {
 	if len(before) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" Apply it only after: kubectl -n %s wait %s --for=condition=Ready --timeout=60m", m.Namespace, strings.Join(before, " "))
+	return fmt.Sprintf("kubectl -n %s wait %s --for=condition=Ready --timeout=60m", m.Namespace, strings.Join(before, " "))
 }
 
 func (m Manifest) describe() string {

@@ -28,6 +28,8 @@ type Options struct {
 	Binaries string
 	// Port is where the API server listens; 0 picks a free one.
 	Port int
+	// Emulate is the older version of Kubernetes, such as "1.34", that the API server serves as; empty is its own.
+	Emulate string
 }
 
 // startTimeout bounds how long the API server may take until it is ready.
@@ -80,15 +82,18 @@ func (c *ControlPlane) start(ctx context.Context, options Options) error {
 		"--initial-cluster", fmt.Sprintf("default=http://127.0.0.1:%d", peer)); err != nil {
 		return err
 	}
-	if c.api, err = process.Start(c.log("kube-apiserver"), filepath.Join(c.binaryPath, "kube-apiserver"),
-		"--etcd-servers", etcdURL, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
+	arguments := []string{"--etcd-servers", etcdURL, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
 		"--secure-port", strconv.Itoa(api), "--authorization-mode", "RBAC", "--anonymous-auth=false",
 		"--tls-cert-file", c.pki.path("apiserver.crt"), "--tls-private-key-file", c.pki.path("apiserver.key"),
 		"--client-ca-file", c.pki.path("ca.crt"),
 		"--service-account-issuer", c.url, "--service-account-key-file", c.pki.path("accounts.pub"),
 		"--service-account-signing-key-file", c.pki.path("accounts.key"),
 		"--service-cluster-ip-range", "10.0.0.0/24", "--watch-cache-sizes", "pods#1000,secrets#1000",
-		"--endpoint-reconciler-type", "none", "--disable-admission-plugins", "ServiceAccount"); err != nil {
+		"--endpoint-reconciler-type", "none", "--disable-admission-plugins", "ServiceAccount"}
+	if options.Emulate != "" {
+		arguments = append(arguments, "--emulated-version", options.Emulate)
+	}
+	if c.api, err = process.Start(c.log("kube-apiserver"), filepath.Join(c.binaryPath, "kube-apiserver"), arguments...); err != nil {
 		return err
 	}
 	if c.admin, err = c.config("admin", "system:masters"); err != nil {
