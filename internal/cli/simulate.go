@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
 	"github.com/rotation-operator/rotation-operator/internal/report"
 )
 
@@ -52,11 +53,6 @@ func (t *tool) simulateCommand() *cobra.Command {
 	flags.StringVar(&s.Limit, "limit", "", "the Deployment's ansibleLimit; without it all nodes")
 	flags.StringSliceVar(&s.Failed, "fail", nil, "nodes on which it would fail, as NODE or NODESET/NODE")
 	flags.StringVarP(&file, "filename", "f", "", "a bundle that report has written, instead of the cluster; - is the standard input")
-	for also, flag := range map[string]string{"secret": "rotate", "failed": "fail"} {
-		alias := *flags.Lookup(flag)
-		alias.Name, alias.Hidden = also, true
-		flags.AddFlag(&alias)
-	}
 	return t.addFlags(command, outputs)
 }
 
@@ -109,6 +105,9 @@ func (p *page) simulation(s report.Simulation) {
 		}
 	}
 	for _, c := range s.Stages[len(s.Stages)-1].Credentials {
+		if c.Verdict == string(rotationv1.VerdictSafe) {
+			continue // an override lets it go although nodes may run it
+		}
 		for i, until := range c.Until {
 			if i == 0 {
 				p.gap()

@@ -13,12 +13,18 @@ func fixes(c *Credential, check Check, request verdict.Request) []string {
 	in := " -n " + c.Namespace
 	switch verdict.Reason(check.Reason) {
 	case verdict.ReasonNodesBehind, verdict.ReasonNodesUnknown:
+		if len(verdict.Carriers(request)) > 0 { // a Deployment now would bring the same credential
+			return append([]string{"When no Secret in the cluster carries it any more:"}, nodeFixes(check.Nodes, in)...)
+		}
 		return nodeFixes(check.Nodes, in)
 	case verdict.ReasonRestartUnproved:
 		return []string{"Prove the restart: run the service of config/proof on these nodes (docs/proof.md)",
 			"Or rotate once more, then deploy the nodes: only another version restarts the service for sure"}
 	case verdict.ReasonSafe, verdict.ReasonOverrideInForce: // nothing is to be mended
 	case verdict.ReasonStillInCluster:
+		if len(verdict.Carriers(request)) == 0 { // it was rotated a moment ago; the operator will say when it counts
+			return []string{fmt.Sprintf("kubectl rotation wait --for safe %s/%s%s", strings.ToLower(c.Kind), c.Name, in)}
+		}
 		return []string{"Change the credential that these Secrets carry, then deploy the nodes",
 			fmt.Sprintf("kubectl rotation who-uses %s%s", c.Identity, in)}
 	case verdict.ReasonDeploymentUnsettled:

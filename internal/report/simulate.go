@@ -52,7 +52,7 @@ type Stage struct {
 	// Updated and Nodes count the nodes of the NodeSets that receive the Secret.
 	Updated int `json:"updated"`
 	Nodes   int `json:"nodes"`
-	// Credentials are those that the Secret carries at any stage.
+	// Credentials are those that the Secret carries at any stage, or that nodes may run of it at the beginning.
 	Credentials []Outlook `json:"credentials"`
 	// Report is everything that there would be to say.
 	Report Report `json:"-"`
@@ -82,6 +82,7 @@ func Simulate(e Evidence, s Scenario) (Simulation, error) {
 		return simulation, err
 	}
 	stages := []Stage{{Name: "Now", What: "As it is", Report: world.judge()}}
+	world.running = stages[0].running(world)
 	if err := world.rotate(); err != nil {
 		return simulation, err
 	}
@@ -106,7 +107,9 @@ type imagined struct {
 	names    []string
 	states   map[string]*trackmap.State
 	old, new []string
-	notes    []string
+	// running are the credentials of the Secret that nodes may run at the beginning, also such as were rotated out before.
+	running []string
+	notes   []string
 }
 
 // newImagined copies what receives the Secret. The verdicts of the operator are left out: they are about what happened.
@@ -347,6 +350,21 @@ func (w *imagined) run(n *NodeSet, reach map[string]ledger.Strength) {
 	}
 }
 
+// running are the credentials of the Secret that nodes may run.
+func (s *Stage) running(w *imagined) []string {
+	var all []string
+	for _, nodeSet := range s.Report.NodeSets {
+		for _, secret := range slices.Concat(nodeSet.Secrets, nodeSet.HostSecrets) {
+			if secret.Name == w.scenario.Secret && slices.Contains(w.names, nodeSet.Name) {
+				for _, version := range secret.Versions {
+					all = append(all, version.Identities...)
+				}
+			}
+		}
+	}
+	return all
+}
+
 // look sums a stage up.
 func (s *Stage) look(w *imagined) {
 	s.Credentials = []Outlook{}
@@ -356,9 +374,10 @@ func (s *Stage) look(w *imagined) {
 			s.Updated += nodeSet.Updated
 		}
 	}
+	concerned := slices.Concat(w.old, w.new, w.running)
 	for _, c := range s.Report.Credentials {
 		names := append(slices.Clone(c.Identities), c.Identity)
-		if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(w.old, name) || slices.Contains(w.new, name) }) {
+		if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(concerned, name) }) {
 			continue
 		}
 		outlook := Outlook{Kind: c.Kind, Name: c.Name, Identity: c.Identity, Verdict: c.Books}

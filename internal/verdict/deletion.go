@@ -224,15 +224,20 @@ func identityNotFound(r Request, _ survey) (Outcome, Reason, string) {
 	return Unknown, ReasonIdentityNotFound, "The guard cannot read its Secrets: " + some(problems, "; ") + "; correct the Secret or the guard"
 }
 
-func stillInCluster(r Request, _ survey) (Outcome, Reason, string) {
+// Carriers are the Secrets in the cluster that carry the credential, in order.
+func Carriers(r Request) []string {
 	var carriers []string
 	for _, secret := range r.Cluster {
 		if slices.ContainsFunc(secret.Identities, r.is) {
 			carriers = append(carriers, secret.Name)
 		}
 	}
-	if len(carriers) > 0 {
-		slices.Sort(carriers)
+	slices.Sort(carriers)
+	return carriers
+}
+
+func stillInCluster(r Request, _ survey) (Outcome, Reason, string) {
+	if carriers := Carriers(r); len(carriers) > 0 {
 		return Held, ReasonStillInCluster, fmt.Sprintf("Secret %s in the cluster still carries %s; rotate it first", some(carriers, ", "), r.Identity)
 	}
 	if until := servedUntil(r); r.Now.Before(until) {
