@@ -3,7 +3,7 @@ package ledger
 import (
 	"maps"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/rotation-operator/rotation-operator/internal/fleet"
 )
@@ -122,27 +122,56 @@ func (b Book) Enrol(listed []string, origin fleet.Version) {
 	}
 }
 
-// givenUp begins the ID of a run that stands for all that a Deployment may have done unseen.
+// givenUp begins the IDs of runs that stand for all that a Deployment may have done unseen.
 const givenUp = "unseen-"
 
-// GiveUp notes that a Deployment may have brought anything to any node, until the given time.
-func (b Book) GiveUp(deployment, uid string, until time.Time) {
-	run := Run{ID: givenUp + uid, Deployment: deployment, DeploymentUID: uid, Carried: map[string]fleet.Versions{}, Reach: map[string]Strength{},
-		Span: fleet.Span{Ended: fleet.Instant{Time: until}, Over: true}, Doubt: "the NodeSet was deleted before the Deployment was over"}
-	for secret := range b.carriedSecrets() {
-		run.Carried[secret] = fleet.SetOf(fleet.Unknown)
+// GiveUp notes that a Deployment may have brought anything to any node in that time, and in a sentence why that is not
+// known any better. Places are where the Secrets go as far as the book's own runs do not say it.
+func (b Book) GiveUp(deployment, uid, why string, span fleet.Span, places map[string][]string) {
+	carried := map[string]map[string]fleet.Versions{}
+	anything := func(place, secret string) {
+		if carried[place] == nil {
+			carried[place] = map[string]fleet.Versions{}
+		}
+		carried[place][secret] = fleet.SetOf(fleet.Unknown)
+	}
+	known := b.carriedSecrets()
+	for _, run := range b.Runs {
+		for secret := range run.Carried {
+			anything(run.Place, secret)
+		}
+	}
+	for secret, places := range places {
+		for _, place := range places {
+			known[secret] = true
+			anything(place, secret)
+		}
 	}
 	for secret := range b.Secrets {
-		run.Carried[secret] = fleet.SetOf(fleet.Unknown)
+		if !known[secret] {
+			anything("", secret)
+		}
 	}
+	reach := map[string]Strength{}
 	for node := range b.Nodes {
-		run.Reach[node] = Attempted
+		reach[node] = Attempted
 	}
-	b.Runs[run.ID] = run
+	for place, secrets := range carried {
+		id := givenUp + uid + "/" + place
+		b.Runs[id] = Run{ID: id, Deployment: deployment, DeploymentUID: uid, Place: place, Carried: secrets, Reach: reach,
+			Span: span, Doubt: why}
+	}
 }
 
 // IsGivenUp tells whether GiveUp was said of the Deployment with that UID.
-func (b Book) IsGivenUp(uid string) bool { _, ok := b.Runs[givenUp+uid]; return ok }
+func (b Book) IsGivenUp(uid string) bool {
+	for id := range b.Runs {
+		if strings.HasPrefix(id, givenUp+uid+"/") {
+			return true
+		}
+	}
+	return false
+}
 
 // InScope tells whether the Secret is for that node.
 func (b Book) InScope(node, secret string) bool {

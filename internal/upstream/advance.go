@@ -69,9 +69,18 @@ func (m *Memory) Advance(w World, now time.Time) verdict.Drift {
 		m.Book.Secrets[name] = w.Secrets[name].History
 	}
 	for _, uid := range w.Touching() {
-		if w.Settles(uid) {
-			m.Settled[uid] = w.Deployments[uid].Name
+		if m.Settled[uid] != "" || !w.Settles(uid) {
+			continue
 		}
+		deployment := w.Deployments[uid]
+		if why := w.Unseen(uid, m.Book); why != "" {
+			places := map[string][]string{}
+			for name, want := range wanted.Secrets {
+				places[name] = want.Places
+			}
+			m.Book.GiveUp(deployment.Name, string(uid), why, w.spanOf(deployment, now), places)
+		}
+		m.Settled[uid] = deployment.Name
 	}
 	m.forgetDeployments(w)
 	if w.Quiet() {

@@ -57,7 +57,12 @@ func (j *Journal) PodsListed(pods []corev1.Pod, since uint64) {
 		j.PodSeen(&pods[i], began, false)
 	}
 	for uid, pod := range j.Pods {
-		if !listed[uid] && !pod.Over() {
+		switch {
+		case listed[uid] || pod.Over():
+		case pod.Mounted.IsZero():
+			pod.Gone = true // it may have started and ended since; see World.Vanished
+			j.Pods[uid] = pod
+		default:
 			j.turn++
 			j.Pods[uid] = pod.observe(pod.Object, 0, true, j.turn)
 		}

@@ -34,7 +34,8 @@ type Pod struct {
 	Ended fleet.Instant
 	// seen is the journal's turn at which the pod was first seen with its containers started.
 	seen uint64
-	// Gone says that the pod was deleted.
+	// Gone says that the pod was deleted. One that is gone and not over was last seen before its containers started, and
+	// nobody knows what it did then.
 	Gone bool
 }
 

@@ -29,7 +29,7 @@ const (
 func (w World) Runs() []ledger.Run {
 	var runs []ledger.Run
 	for _, uid := range slices.Sorted(maps.Keys(w.Pods)) {
-		if pod := w.Pods[uid]; w.concerns(pod) && !w.isFrozen(pod) {
+		if pod := w.Pods[uid]; w.concerns(pod.Object.Spec) && !w.isFrozen(pod) {
 			if run := w.run(pod); len(run.Carried) > 0 && len(run.Reach) > 0 {
 				runs = append(runs, run)
 			}
@@ -57,9 +57,9 @@ func (w World) isFrozen(pod Pod) bool {
 	return frozen
 }
 
-// concerns tells whether the pod works with the NodeSet's inventory.
-func (w World) concerns(pod Pod) bool {
-	for _, volume := range pod.Object.Spec.Volumes {
+// concerns tells whether a pod works with the NodeSet's inventory.
+func (w World) concerns(pod corev1.PodSpec) bool {
+	for _, volume := range pod.Volumes {
 		if volume.Secret != nil && volume.Secret.SecretName == w.inventoryName() {
 			return true
 		}

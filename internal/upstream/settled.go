@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -26,39 +27,90 @@ func (w World) Touching() []types.UID {
 	return uids
 }
 
-// Settles tells whether nothing more is to be learned of the Deployment: it is over, its Jobs are finished and none
-// of its pods runs, and no Secret waits to be read.
-func (w World) Settles(uid types.UID) bool {
+// Settling gives the UIDs of the Deployments that are to be confirmed: nothing but that keeps them from being settled.
+func (w World) Settling() []types.UID {
+	return slices.DeleteFunc(w.Touching(), func(uid types.UID) bool { return w.Settled[uid] != "" || !w.isDone(uid) })
+}
+
+// Settles tells whether nothing more is to be learned of the Deployment.
+func (w World) Settles(uid types.UID) bool { return w.Confirmed[uid] && w.isDone(uid) }
+
+// isDone tells whether the Deployment is over, its Jobs are finished and none of its pods runs, and no Secret waits to be
+// read.
+func (w World) isDone(uid types.UID) bool {
 	deployment := w.Deployments[uid]
 	if deployment == nil || !isOver(deployment) || len(w.Reads()) > 0 {
 		return false
 	}
 	jobs := map[types.UID]bool{}
 	for jobUID, job := range w.Jobs {
-		if slices.ContainsFunc(job.OwnerReferences, ownedBy(uid)) {
+		if slices.ContainsFunc(job.OwnerReferences, ownedBy(uid)) && w.concerns(job.Spec.Template.Spec) {
 			jobs[jobUID] = true
-			if !isFinished(job) || w.lacksPods(job) {
+			if !isFinished(job) {
 				return false
 			}
 		}
 	}
 	for _, pod := range w.Pods {
-		if jobs[pod.JobUID()] && !pod.Over() {
+		if jobs[pod.JobUID()] && !pod.Over() && !pod.Gone {
 			return false
 		}
 	}
 	return true
 }
 
-// lacksPods tells whether the Job has counted more ended pods than were seen: the others are still to come.
-func (w World) lacksPods(job *batchv1.Job) bool {
-	seen := int32(0)
-	for _, pod := range w.Pods {
-		if pod.JobUID() == job.UID {
-			seen++
+// Unseen says in a sentence which part of a settled Deployment nobody saw, empty where all was seen or is in the book: a
+// Job that it had is gone, or pods that a Job has counted are.
+func (w World) Unseen(uid types.UID, book ledger.Book) string {
+	there := map[string]bool{}
+	for _, job := range w.Jobs {
+		if !slices.ContainsFunc(job.OwnerReferences, ownedBy(uid)) {
+			continue
+		}
+		there[job.Name] = true
+		if ended := int(job.Status.Succeeded + job.Status.Failed); w.concerns(job.Spec.Template.Spec) && w.podsSeen(job, uid, book) < ended {
+			return fmt.Sprintf("pods of Job %s were deleted before anybody saw them", job.Name)
 		}
 	}
-	return seen < job.Status.Succeeded
+	for _, name := range slices.Sorted(maps.Keys(w.Deployments[uid].Status.AnsibleEEHashes)) {
+		if !there[name] {
+			return fmt.Sprintf("Job %s was deleted before anybody saw it", name)
+		}
+	}
+	return ""
+}
+
+// podsSeen counts the pods of a Job that are known or that the book has runs of.
+func (w World) podsSeen(job *batchv1.Job, deployment types.UID, book ledger.Book) int {
+	seen := map[string]bool{}
+	for uid, pod := range w.Pods {
+		if pod.JobUID() == job.UID {
+			seen[string(uid)] = true
+		}
+	}
+	for id, run := range book.Runs {
+		if run.DeploymentUID == string(deployment) && run.Service == job.Labels[LabelService] {
+			seen[id] = true
+		}
+	}
+	return len(seen)
+}
+
+// spanOf bounds the life of a Deployment that is over: by its creation and the last change of its status.
+func (w World) spanOf(deployment *dataplanev1.OpenStackDataPlaneDeployment, now time.Time) fleet.Span {
+	span := fleet.Span{Began: fleet.Instant{Time: deployment.CreationTimestamp.Time}, Over: true}
+	if w.SharedRevisions {
+		span.Ended.Revision = Revision(deployment.ResourceVersion)
+	}
+	for _, entry := range deployment.ManagedFields {
+		if entry.Subresource == "status" && entry.Time != nil && entry.Time.After(span.Ended.Time) {
+			span.Ended.Time = entry.Time.Time
+		}
+	}
+	if span.Ended.Time.IsZero() {
+		span.Ended.Time = now
+	}
+	return span
 }
 
 // Quiet tells whether nothing is unsettled: then no run can turn up that began before now.
@@ -74,7 +126,7 @@ func (w World) Unsettled() []string {
 		}
 	}
 	for _, pod := range w.Pods {
-		if w.concerns(pod) && !w.isFrozen(pod) {
+		if w.concerns(pod.Object.Spec) && !w.isFrozen(pod) {
 			names = append(names, pod.Object.Labels[LabelDeployment])
 		}
 	}
@@ -107,14 +159,26 @@ func isOver(deployment *dataplanev1.OpenStackDataPlaneDeployment) bool {
 }
 
 // Vanished closes the runs of the book whose pods are no longer there although nobody saw them end. Ansible may have
-// gone on for as long as its own timeout lets it.
+// gone on for as long as its own timeout lets it. One that was last seen before it had mounted anything may have carried
+// anything to any node.
 func (w World) Vanished(book ledger.Book, now time.Time) []ledger.Run {
 	var closed []ledger.Run
 	for id, run := range book.Runs {
-		if _, there := w.Pods[types.UID(id)]; !there && !run.Span.Over {
-			run.Span.Over, run.Span.Ended = true, fleet.Instant{Time: now.Add(AnsibleTimeout)}
-			closed = append(closed, run)
+		pod, there := w.Pods[types.UID(id)]
+		if run.Span.Over || there && (pod.Over() || !pod.Gone) {
+			continue
 		}
+		run.Span.Over, run.Span.Ended = true, fleet.Instant{Time: now.Add(AnsibleTimeout)}
+		if !run.Fixed {
+			run.Carried, run.Reach = maps.Clone(run.Carried), maps.Clone(run.Reach)
+			for secret := range run.Carried {
+				run.Carried[secret] = fleet.SetOf(fleet.Unknown)
+			}
+			for node := range book.Nodes {
+				run.Reach[node] = ledger.Attempted
+			}
+		}
+		closed = append(closed, run)
 	}
 	return closed
 }

@@ -69,6 +69,7 @@ type cluster struct {
 	pods      map[types.UID]*simPod
 	podEvents []simEvent[*corev1.Pod]
 	secEvents []simEvent[*corev1.Secret]
+	lost      bool // somebody deleted a pod or a Job
 }
 
 type simEvent[T any] struct {
@@ -141,11 +142,17 @@ func (c *cluster) deploy(limit string, isProof bool) {
 	if isProof {
 		d.Spec.ServicesOverride = []string{"prove-nova"}
 	}
+	service := "nova"
+	if isProof {
+		service = "prove-nova"
+	}
+	yes := true
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "nova-" + name, UID: types.UID("job-" + name), Labels: map[string]string{upstream.LabelService: service},
+		OwnerReferences: []metav1.OwnerReference{{Kind: "OpenStackDataPlaneDeployment", Name: name, UID: d.UID, Controller: &yes}}}}
+	job.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "inventory", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "dataplanenodeset-edpm"}}}}
+	d.Status.AnsibleEEHashes = map[string]string{job.Name: "hash"}
 	c.stamp(d)
 	c.deploys[d.UID] = d
-	yes := true
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "nova-" + name, UID: types.UID("job-" + name),
-		OwnerReferences: []metav1.OwnerReference{{Kind: "OpenStackDataPlaneDeployment", Name: name, UID: d.UID, Controller: &yes}}}}
 	c.stamp(job)
 	c.jobs[job.UID] = job
 	c.startPod(job)
@@ -254,6 +261,9 @@ func (c *cluster) endPod(p *simPod, hosts []string) {
 	p.object.Status.Phase = phase
 	p.object.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: exit, Message: string(message)}}}}
 	c.writePod(p, false)
+	if phase == corev1.PodFailed {
+		p.job.Status.Failed++
+	}
 	switch {
 	case p.ends:
 		c.endJob(p.job, batchv1.JobComplete)
@@ -267,12 +277,19 @@ func (c *cluster) endPod(p *simPod, hosts []string) {
 func (c *cluster) endJob(job *batchv1.Job, condition batchv1.JobConditionType) {
 	job.Status.Conditions = []batchv1.JobCondition{{Type: condition, Status: corev1.ConditionTrue}}
 	deployment := c.deploys[job.OwnerReferences[0].UID]
+	defer c.stampStatus(deployment)
 	if condition == batchv1.JobComplete {
 		job.Status.Succeeded, deployment.Status.Deployed = 1, true
 		return
 	}
 	deployment.Status.Conditions = dataplanev1.Conditions{{Type: dataplanev1.ConditionDeploymentReady, Status: "False",
 		Severity: dataplanev1.SeverityError, Reason: dataplanev1.ReasonBackoffLimitExceeded}}
+}
+
+// stampStatus is a write of the status.
+func (c *cluster) stampStatus(d *dataplanev1.OpenStackDataPlaneDeployment) {
+	c.stamp(d)
+	d.ManagedFields[0].Subresource = "status"
 }
 
 func isProof(d *dataplanev1.OpenStackDataPlaneDeployment) bool {
@@ -299,6 +316,33 @@ func (c *cluster) remove(uid types.UID) {
 	}
 	maps.DeleteFunc(c.jobs, func(_ types.UID, job *batchv1.Job) bool { return job.OwnerReferences[0].UID == uid })
 	delete(c.deploys, uid)
+}
+
+// nothingLost fails where something counts as unseen although nothing was deleted: a watch that lags is waited for.
+func nothingLost(t *rapid.T, c *cluster, book ledger.Book) {
+	for id, run := range book.Runs {
+		if strings.HasPrefix(id, "unseen-") && !c.lost {
+			t.Fatalf("%s: %s\n%s", id, run.Doubt, strings.Join(c.story, "\n"))
+		}
+	}
+}
+
+// lose deletes an ended pod, or with its Job all pods of one that is finished, as a time to live does it.
+func (c *cluster) lose(p *simPod, withJob bool) {
+	if p.object.Status.Phase != corev1.PodSucceeded && p.object.Status.Phase != corev1.PodFailed || withJob && len(p.job.Status.Conditions) == 0 {
+		return
+	}
+	c.lost = true
+	for _, uid := range slices.Sorted(maps.Keys(c.pods)) {
+		if other := c.pods[uid]; other == p || withJob && other.job == p.job {
+			c.writePod(other, true)
+			delete(c.pods, uid)
+		}
+	}
+	if withJob {
+		c.tell("Job %s is gone", p.job.Name)
+		delete(c.jobs, p.job.UID)
+	}
 }
 
 // watcher is the operator's side: what was brought to it, and what it keeps.
@@ -331,8 +375,17 @@ func (w *watcher) bring(pods, secrets int) {
 }
 
 func (w *watcher) world() upstream.World {
-	return upstream.World{NodeSet: w.c.nodeSet, Deployments: w.c.deploys, Services: map[string]*dataplanev1.OpenStackDataPlaneService{"nova": w.c.service},
-		Jobs: w.c.jobs, Pods: w.journal.Pods, Secrets: w.journal.Secrets, SharedRevisions: true, Settled: w.memory.Settled}
+	world := upstream.World{NodeSet: w.c.nodeSet, Deployments: w.c.deploys, Services: map[string]*dataplanev1.OpenStackDataPlaneService{"nova": w.c.service},
+		Jobs: w.c.jobs, Pods: w.journal.Pods, Secrets: w.journal.Secrets, SharedRevisions: true, Settled: w.memory.Settled, Confirmed: map[types.UID]bool{}}
+	for uid, deployment := range w.c.deploys {
+		world.Confirmed[uid] = true
+		for _, p := range w.c.pods {
+			if p.object.Labels[upstream.LabelDeployment] == deployment.Name && !world.HasSeen(p.object) {
+				world.Confirmed[uid] = false
+			}
+		}
+	}
+	return world
 }
 
 // look reads what is stale, judges and stores, and gives the candidates of each node.
@@ -443,7 +496,7 @@ func TestTruthIsAlwaysACandidate(t *testing.T) {
 		w.look()
 		steps := rapid.IntRange(10, 60).Draw(t, "steps")
 		for range steps {
-			switch rapid.IntRange(0, 11).Draw(t, "step") {
+			switch rapid.IntRange(0, 13).Draw(t, "step") {
 			case 0:
 				c.writeSecret(secretName, "nova.conf", fmt.Sprint("user", rapid.IntRange(0, 2).Draw(t, "user")))
 			case 1:
@@ -465,6 +518,12 @@ func TestTruthIsAlwaysACandidate(t *testing.T) {
 						c.remove(uid)
 					}
 				}
+			case 5:
+				if pods := slices.Sorted(maps.Keys(c.pods)); len(pods) > 0 {
+					c.lose(c.pods[rapid.SampledFrom(pods).Draw(t, "lost pod")], rapid.Bool().Draw(t, "with its Job"))
+				}
+			case 6:
+				c.clock = c.clock.Add(time.Duration(rapid.IntRange(1, 20).Draw(t, "pause")) * time.Second)
 			default:
 				if running := slices.Sorted(maps.Keys(c.pods)); len(running) > 0 {
 					c.progress(c.pods[rapid.SampledFrom(running).Draw(t, "pod")])
@@ -475,7 +534,9 @@ func TestTruthIsAlwaysACandidate(t *testing.T) {
 			}
 			w.bring(len(c.podEvents), len(c.secEvents))
 			looks++
-			for host, candidates := range w.look() {
+			judged := w.look()
+			nothingLost(t, c, w.memory.Book)
+			for host, candidates := range judged {
 				truth := c.nodes[host].process
 				if !candidates.Has(truth) && !candidates.Has(fleet.Unknown) {
 					t.Fatalf("%s runs %s, candidates are %s\n%s\n%+v", host, truth.Short(), candidates, strings.Join(c.story, "\n"), w.memory.Book)

@@ -29,6 +29,10 @@ type World struct {
 	// Settled are the UIDs, each with its name, of Deployments whose runs are all in the book: their pods are not
 	// judged again, when other evidence may be gone.
 	Settled map[types.UID]string
+	// Confirmed are the UIDs of Deployments of which live lists, taken after they were over, showed all Jobs that there
+	// are, which are in Jobs then, and no pod that is not in Pods as it is. Different kinds are watched apart, and what
+	// one watch tells of may be long before what another one does.
+	Confirmed map[types.UID]bool
 	// Margin is how long before a pod's creation a kubelet may still have served the older content of a Secret.
 	Margin time.Duration
 	// SharedRevisions says that revisions of Secrets and pods come from one counter (one etcd) and may be compared.
@@ -166,7 +170,7 @@ func (w World) Reads() []string {
 		names[name] = w.Secrets[name].Stale()
 	}
 	for _, pod := range w.Pods {
-		if w.concerns(pod) && !w.isFrozen(pod) && !pod.Mounted.IsZero() {
+		if w.concerns(pod.Object.Spec) && !w.isFrozen(pod) && !pod.Mounted.IsZero() {
 			for name := range mounts(pod.Object) {
 				names[name] = names[name] || !w.Secrets[name].knownSince(pod)
 			}
@@ -180,7 +184,7 @@ func (w World) Reads() []string {
 func (w World) EnvironmentsToRead() []string {
 	names := map[string]bool{}
 	for _, pod := range w.Pods {
-		if !w.concerns(pod) || w.isFrozen(pod) {
+		if !w.concerns(pod.Object.Spec) || w.isFrozen(pod) {
 			continue
 		}
 		for _, source := range ansibleContainer(pod.Object).EnvFrom {
@@ -207,7 +211,7 @@ func (w World) Interest() []string {
 		names[name] = true
 	}
 	for _, pod := range w.Pods {
-		if w.concerns(pod) && !w.isFrozen(pod) {
+		if w.concerns(pod.Object.Spec) && !w.isFrozen(pod) {
 			for name := range mounts(pod.Object) {
 				names[name] = true
 			}
@@ -255,7 +259,7 @@ func (w World) Origin() fleet.Version {
 
 func (w World) hasJobs(deployment types.UID) bool {
 	for _, job := range w.Jobs {
-		if slices.ContainsFunc(job.OwnerReferences, ownedBy(deployment)) {
+		if slices.ContainsFunc(job.OwnerReferences, ownedBy(deployment)) && w.concerns(job.Spec.Template.Spec) {
 			return true
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	dataplanev1 "github.com/rotation-operator/rotation-operator/api/dataplane/v1beta1"
 	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
+	"github.com/rotation-operator/rotation-operator/internal/fleet"
 	"github.com/rotation-operator/rotation-operator/internal/trackmap"
 	"github.com/rotation-operator/rotation-operator/internal/upstream"
 	"github.com/rotation-operator/rotation-operator/internal/verdict"
@@ -88,7 +89,9 @@ func (t *Tracker) giveUp(ctx context.Context, nodeSet client.ObjectKey, deployme
 	if slices.ContainsFunc(saved.Settled, isThis) || saved.Book.IsGivenUp(string(deployment.UID)) {
 		return nil
 	}
-	saved.Book.GiveUp(deployment.Name, string(deployment.UID), time.Now().Add(upstream.AnsibleTimeout))
+	const why = "the NodeSet was deleted before the Deployment was over"
+	span := fleet.Span{Began: fleet.Instant{Time: deployment.CreationTimestamp.Time}, Ended: fleet.Instant{Time: time.Now().Add(upstream.AnsibleTimeout)}, Over: true}
+	saved.Book.GiveUp(deployment.Name, string(deployment.UID), why, span, nil)
 	saved.Sequence++
 	objects, err := trackmap.Encode(saved, verdict.Judge(saved.Book, verdict.Wanted{}, nil))
 	if err != nil {

@@ -210,6 +210,9 @@ func (t *Tracker) judgeLive(ctx context.Context, nodeSet *dataplanev1.OpenStackD
 			return verdict.NodeSet{}, fmt.Errorf("%w: pod %s was not seen yet", ErrBehind, s.pods.Items[i].Name)
 		}
 	}
+	for _, uid := range world.Settling() { // the scene is what confirm would list
+		world.Confirmed[uid] = true
+	}
 	drift := memory.Advance(world, time.Now())
 	world.Settled = memory.Settled
 	wanted := world.Wanted(nil)
@@ -225,6 +228,7 @@ func (t *Tracker) worldOf(nodeSet *dataplanev1.OpenStackDataPlaneNodeSet, memory
 		Services:     map[string]*dataplanev1.OpenStackDataPlaneService{},
 		Jobs:         map[types.UID]*batchv1.Job{},
 		Environments: map[string]upstream.Environment{},
+		Confirmed:    map[types.UID]bool{},
 	}
 	for i := range s.deployments.Items {
 		world.Deployments[s.deployments.Items[i].UID] = &s.deployments.Items[i]
@@ -233,9 +237,7 @@ func (t *Tracker) worldOf(nodeSet *dataplanev1.OpenStackDataPlaneNodeSet, memory
 		world.Services[s.services.Items[i].Name] = &s.services.Items[i]
 	}
 	for i := range s.jobs.Items {
-		if slices.Contains(nodeSetsOf(s.jobs.Items[i].Spec.Template.Spec.Volumes), nodeSet.Name) {
-			world.Jobs[s.jobs.Items[i].UID] = &s.jobs.Items[i]
-		}
+		world.Jobs[s.jobs.Items[i].UID] = &s.jobs.Items[i]
 	}
 	t.view(&world)
 	return world

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,6 +56,7 @@ func (t *Tracker) ReconcileNodeSet(ctx context.Context, request reconcile.Reques
 	}
 	// What cannot be read is unknown, and that has to be said: an error waits until everybody is told.
 	ahead, unread := t.readSecrets(ctx, &world)
+	unseen, unconfirmed := t.confirm(ctx, &world)
 	if err := t.mendOutsideChange(ctx, state, &nodeSet); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -68,10 +70,10 @@ func (t *Tracker) ReconcileNodeSet(ctx context.Context, request reconcile.Reques
 		return reconcile.Result{}, errors.Join(err, t.tell(ctx, state, world, drift))
 	}
 	t.release(state, world)
-	if err := errors.Join(unread, t.tell(ctx, state, world, drift)); err != nil {
+	if err := errors.Join(unread, unconfirmed, t.tell(ctx, state, world, drift)); err != nil {
 		return reconcile.Result{}, err
 	}
-	if ahead {
+	if ahead || unseen {
 		return reconcile.Result{RequeueAfter: readAgain}, nil
 	}
 	return reconcile.Result{}, nil
@@ -217,6 +219,27 @@ func (t *Tracker) readSecrets(ctx context.Context, world *upstream.World) (ahead
 	}
 	t.view(world)
 	return ahead, unread
+}
+
+// confirm lists what belongs to the Deployments that seem to have nothing more to tell. Unseen tells that there is a pod of
+// which the watch has not told yet as it is now.
+func (t *Tracker) confirm(ctx context.Context, world *upstream.World) (unseen bool, err error) {
+	for _, uid := range world.Settling() {
+		deployment, jobs, pods := world.Deployments[uid], batchv1.JobList{}, corev1.PodList{}
+		of := client.MatchingLabels{upstream.LabelApp: upstream.AppValue, upstream.LabelDeployment: deployment.Name}
+		for _, list := range []client.ObjectList{&jobs, &pods} {
+			if err := t.options.Live.List(ctx, list, client.InNamespace(deployment.Namespace), of); err != nil {
+				return unseen, fmt.Errorf("listing what Deployment %s did: %w", deployment.Name, err)
+			}
+		}
+		for i := range jobs.Items {
+			world.Jobs[jobs.Items[i].UID] = &jobs.Items[i]
+		}
+		isNew := func(pod corev1.Pod) bool { return !world.HasSeen(&pod) }
+		world.Confirmed[uid] = !slices.ContainsFunc(pods.Items, isNew)
+		unseen = unseen || !world.Confirmed[uid]
+	}
+	return unseen, nil
 }
 
 // judge lets the pure rooms work and stores what they found, if anything changed.

@@ -289,6 +289,8 @@ func (c *checker) delete(d Delete, line int) {
 		}
 		c.find("nodeSet", c.nodeSets, Word{name, d.Name.At}, "name")
 		return
+	case "Job": // <service>-<deployment>-<nodeSet>: which there are shows when it is played
+		return
 	default:
 		return
 	}

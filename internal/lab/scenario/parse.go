@@ -252,7 +252,7 @@ func (r *reader) nodeStep(p place) Action {
 
 // kinds are those that a step can delete.
 var kinds = []string{
-	"OpenStackDataPlaneDeployment", "OpenStackDataPlaneNodeSet", "OpenStackDataPlaneService", "Secret", "ConfigMap",
+	"OpenStackDataPlaneDeployment", "OpenStackDataPlaneNodeSet", "OpenStackDataPlaneService", "Secret", "ConfigMap", "Job",
 }
 
 func (r *reader) delete(p place) Action {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -195,8 +196,11 @@ func outcome(word string, hosts []HostOutcome) executor.Outcome {
 }
 
 func kindOfObject(kind string) schema.GroupVersionKind {
-	if kind == "Secret" || kind == "ConfigMap" {
+	switch kind {
+	case "Secret", "ConfigMap":
 		return corev1.SchemeGroupVersion.WithKind(kind)
+	case "Job":
+		return batchv1.SchemeGroupVersion.WithKind(kind)
 	}
 	return dataplanev1.GroupVersion.WithKind(kind)
 }

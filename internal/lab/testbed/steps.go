@@ -199,7 +199,8 @@ func (b *Testbed) Delete(ctx context.Context, kind schema.GroupVersionKind, name
 	if err := b.client.Get(ctx, b.key(name), object); err != nil {
 		return fmt.Errorf("deleting %s %s: %w", kind.Kind, name, err)
 	}
-	if err := b.client.Delete(ctx, object); err != nil {
+	// A Job would wait for a garbage collector to orphan its pods.
+	if err := b.client.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		return fmt.Errorf("deleting %s %s: %w", kind.Kind, name, err)
 	}
 	if kind.Kind == "OpenStackDataPlaneDeployment" {

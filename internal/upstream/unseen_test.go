@@ -1,0 +1,133 @@
+package upstream_test
+
+import (
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/rotation-operator/rotation-operator/internal/fingerprint"
+	"github.com/rotation-operator/rotation-operator/internal/fleet"
+)
+
+// begun deploys the first version to all nodes before the operator's eyes, and starts a second Deployment.
+func begun(t *rapid.T) (*cluster, *watcher, *simPod) {
+	c := newCluster(t)
+	w := newWatcher(c)
+	w.list(0)
+	c.runAll(asIs, func() { w.lookAtAll() })
+	c.deploy("", false)
+	for _, p := range c.pods {
+		if p.object.Status.Phase == corev1.PodPending {
+			return c, w, p
+		}
+	}
+	t.Fatal("a Deployment has no pod")
+	return nil, nil, nil
+}
+
+// rotate writes a new version, which the pod mounts.
+func (c *cluster) rotate(p *simPod, user string) fleet.Version {
+	c.writeSecret(secretName, "nova.conf", user)
+	p.mounted = fingerprint.Of(c.secrets[secretName].Data, "Opaque")
+	p.object.Status.Phase = corev1.PodRunning
+	c.writePod(p, false)
+	return p.mounted
+}
+
+// fail ends the pod, and its Job with it, after it has brought its version to n0 alone.
+func (c *cluster) fail(p *simPod) {
+	c.work(p, "n0", false)
+	c.work(p, "n0", true)
+	p.object.Status.Phase = corev1.PodFailed
+	c.writePod(p, false)
+	p.job.Status.Failed++
+	c.endJob(p.job, batchv1.JobFailed)
+}
+
+// mayRun fails unless the node may run that version as far as the operator knows.
+func mayRun(t *rapid.T, w *watcher, node string, version fleet.Version) {
+	t.Helper()
+	for range 3 { // what is settled and forgotten meanwhile changes nothing
+		if candidates := w.lookAtAll()[node]; !candidates.Has(version) && !candidates.Has(fleet.Unknown) {
+			t.Fatalf("%s runs %s, candidates are %s\n%s\n%+v", node, version.Short(), candidates, strings.Join(w.c.story, "\n"), w.memory.Book.Runs)
+		}
+	}
+}
+
+// TestUnseen: evidence that was deleted before the operator saw it was there all the same. What it may have brought
+// stays possible until something newer is delivered.
+func TestUnseen(t *testing.T) {
+	for name, play := range map[string]func(c *cluster, w *watcher, p *simPod) (node string, runs fleet.Version){
+		"a failed pod": func(c *cluster, w *watcher, p *simPod) (string, fleet.Version) {
+			version := c.rotate(p, "user1")
+			c.fail(p)
+			c.lose(p, false)
+			w.relist()
+			return "n0", version
+		},
+		"a failed pod while the operator was down": func(c *cluster, w *watcher, p *simPod) (string, fleet.Version) {
+			version := c.rotate(p, "user1")
+			c.fail(p)
+			c.lose(p, false)
+			w.die(true)
+			return "n0", version
+		},
+		"a Job": func(c *cluster, w *watcher, p *simPod) (string, fleet.Version) {
+			version := c.rotate(p, "user1")
+			c.finish(p, true)
+			c.lose(p, true)
+			w.relist()
+			return "n1", version
+		},
+		"a pod that was seen before it started": func(c *cluster, w *watcher, p *simPod) (string, fleet.Version) {
+			w.lookAtAll()
+			version := c.rotate(p, "user1")
+			c.finish(p, true)
+			c.lose(p, false)
+			w.relist()
+			return "n1", version
+		},
+		"a pod that was seen before it started, and the operator was down": func(c *cluster, w *watcher, p *simPod) (string, fleet.Version) {
+			w.lookAtAll()
+			version := c.rotate(p, "user1")
+			c.finish(p, true)
+			c.lose(p, false)
+			w.die(true)
+			return "n1", version
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fewTimes(t, func(t *rapid.T) {
+				c, w, p := begun(t)
+				node, version := play(c, w, p)
+				c.writeSecret(secretName, "nova.conf", "user2")
+				mayRun(t, w, node, version)
+			})
+		})
+	}
+}
+
+// TestUnseenIsOvercome: what nobody saw is out of question once something newer has surely replaced it.
+func TestUnseenIsOvercome(t *testing.T) {
+	fewTimes(t, func(t *rapid.T) {
+		c, w, p := begun(t)
+		c.rotate(p, "user1")
+		c.fail(p)
+		c.lose(p, true)
+		w.relist()
+		for _, user := range []string{"user2", "user0"} {
+			c.writeSecret(secretName, "nova.conf", user)
+			w.lookAtAll()
+			c.runAll(asIs, func() { w.lookAtAll() })
+		}
+		fresh := fingerprint.Of(c.secrets[secretName].Data, "Opaque")
+		for node, candidates := range w.lookAtAll() {
+			if !candidates.IsOnly(fresh) {
+				t.Fatalf("%s runs %s, candidates are %s\n%+v", node, fresh.Short(), candidates, w.memory.Book.Runs)
+			}
+		}
+	})
+}
