@@ -92,8 +92,12 @@ func (p *page) history(n *report.NodeSet, node string) {
 	var doubts []string
 	for _, run := range n.Runs {
 		rows = append(rows, runRow(run, node, p.wide))
-		if run.Doubt != "" {
-			doubts = append(doubts, fmt.Sprintf("%s, %s, attempt %d: %s", run.Deployment, run.Service, run.Attempt, run.Doubt))
+		doubt := fmt.Sprintf("%s, %s, attempt %d: %s", run.Deployment, run.Service, run.Attempt, run.Doubt)
+		if run.Attempt == 0 { // it stands for all that was done unseen
+			doubt = run.Deployment + ": " + run.Doubt
+		}
+		if run.Doubt != "" && !slices.Contains(doubts, doubt) {
+			doubts = append(doubts, doubt)
 		}
 	}
 	p.table("", []string{"BEGAN (UTC)", "TOOK", "RESULT", "DEPLOYMENT", "SERVICE", "BROUGHT"}, rows)

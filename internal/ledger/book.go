@@ -122,12 +122,44 @@ func (b Book) Enrol(listed []string, origin fleet.Version) {
 	}
 }
 
-// givenUp begins the IDs of runs that stand for all that a Deployment may have done unseen.
-const givenUp = "unseen-"
+// How the IDs of runs begin that stand for what nobody saw: all that one Deployment may have done, and all that was
+// deployed before anything in the book.
+const (
+	givenUp = "unseen-"
+	past    = "past-"
+)
 
 // GiveUp notes that a Deployment may have brought anything to any node in that time, and in a sentence why that is not
 // known any better. Places are where the Secrets go as far as the book's own runs do not say it.
 func (b Book) GiveUp(deployment, uid, why string, span fleet.Span, places map[string][]string) {
+	b.unseen(givenUp+uid+"/", Run{Deployment: deployment, DeploymentUID: uid, Doubt: why, Span: span}, places)
+}
+
+// DoubtPast notes that before then anything may have been brought to the nodes of which it is not known what they held
+// before. Not only to be overcome like an origin: what went wrong then may have left files beside older processes.
+func (b Book) DoubtPast(until fleet.Instant, places map[string][]string) {
+	const why = "what was deployed before the operator looked left no trace"
+	for _, run := range b.Runs { // clocks may differ: what the book has already does not come later
+		until = until.Later(run.Span.Began)
+	}
+	until.Revision = 0
+	b.unseen(past, Run{Deployment: "earlier ones", Doubt: why, Span: fleet.Span{Ended: until, Over: true}}, places)
+	for id, run := range b.Runs {
+		if strings.HasPrefix(id, past) {
+			maps.DeleteFunc(run.Reach, func(node string, _ Strength) bool { return b.OriginOf(node) != fleet.Unknown })
+		}
+	}
+}
+
+// WithoutPast is the book without DoubtPast, for who asks what was delivered since and not what processes run.
+func (b Book) WithoutPast() Book {
+	b.Runs = maps.Clone(b.Runs)
+	maps.DeleteFunc(b.Runs, func(id string, _ Run) bool { return strings.HasPrefix(id, past) })
+	return b
+}
+
+// unseen adds, for each place, a run that may have brought anything to any node.
+func (b Book) unseen(id string, run Run, places map[string][]string) {
 	carried := map[string]map[string]fleet.Versions{}
 	anything := func(place, secret string) {
 		if carried[place] == nil {
@@ -152,14 +184,14 @@ func (b Book) GiveUp(deployment, uid, why string, span fleet.Span, places map[st
 			anything("", secret)
 		}
 	}
-	reach := map[string]Strength{}
+	run.Reach = map[string]Strength{}
 	for node := range b.Nodes {
-		reach[node] = Attempted
+		run.Reach[node] = Attempted
 	}
 	for place, secrets := range carried {
-		id := givenUp + uid + "/" + place
-		b.Runs[id] = Run{ID: id, Deployment: deployment, DeploymentUID: uid, Place: place, Carried: secrets, Reach: reach,
-			Span: span, Doubt: why}
+		run.ID, run.Service, run.Place = id+place, place+"?", place // no Service has such a name
+		run.Carried, run.Reach = secrets, maps.Clone(run.Reach)
+		b.Runs[run.ID] = run
 	}
 }
 

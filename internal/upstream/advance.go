@@ -38,10 +38,12 @@ func (m *Memory) Clone() *Memory {
 	return &c
 }
 
-// enrol brings the book's nodes in line with the NodeSet.
-func (m *Memory) enrol(w World) {
+// enrol brings the book's nodes in line with the NodeSet, and tells whether these are the first of which nobody knows what
+// they held before.
+func (m *Memory) enrol(w World) (doubtful bool) {
 	origin := fleet.None // a node that joins later was not deployed through this NodeSet before
-	if len(m.Book.Nodes) == 0 || m.Inherited {
+	isFirst := len(m.Book.Nodes) == 0 || m.Inherited
+	if isFirst {
 		origin = w.Origin()
 	}
 	if m.Lost && len(m.Book.Nodes) == 0 || m.Inherited && origin == fleet.Unknown {
@@ -54,12 +56,13 @@ func (m *Memory) enrol(w World) {
 	}
 	m.Inherited = false
 	m.Book.Enrol(w.Hosts(), origin)
+	return isFirst && origin == fleet.Unknown
 }
 
 // Advance takes in the world as it is now and judges it. The world's own Settled is taken from the memory.
 func (m *Memory) Advance(w World, now time.Time) verdict.Drift {
 	w.Settled = m.Settled
-	m.enrol(w)
+	doubtful := m.enrol(w)
 	maps.Copy(m.Book.Scope, w.Certs())
 	w.Pods = m.sharpen(w.Pods)
 	m.Book.Record(w.Runs())
@@ -68,16 +71,19 @@ func (m *Memory) Advance(w World, now time.Time) verdict.Drift {
 	for name := range wanted.Secrets {
 		m.Book.Secrets[name] = w.Secrets[name].History
 	}
+	places := map[string][]string{}
+	for name, want := range wanted.Secrets {
+		places[name] = want.Places
+	}
+	if doubtful {
+		m.Book.DoubtPast(fleet.Instant{Time: now}, places)
+	}
 	for _, uid := range w.Touching() {
 		if m.Settled[uid] != "" || !w.Settles(uid) {
 			continue
 		}
 		deployment := w.Deployments[uid]
 		if why := w.Unseen(uid, m.Book); why != "" {
-			places := map[string][]string{}
-			for name, want := range wanted.Secrets {
-				places[name] = want.Places
-			}
 			m.Book.GiveUp(deployment.Name, string(uid), why, w.spanOf(deployment, now), places)
 		}
 		m.Settled[uid] = deployment.Name

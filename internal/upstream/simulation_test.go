@@ -353,6 +353,7 @@ type watcher struct {
 	podsAt, secsAt int // events brought so far
 	behind         int // pod events that this process must have been brought before it knows all pods
 	stored         trackmap.Objects
+	recordLost     bool
 	asOf           uint64
 }
 
@@ -414,10 +415,10 @@ func (w *watcher) look() map[string]fleet.Versions {
 	if err != nil {
 		w.c.t.Fatal(err)
 	}
-	w.stored = objects
+	w.stored, w.recordLost = objects, false
 	candidates := map[string]fleet.Versions{}
-	for node, record := range drift.Secrets[secretName].Nodes {
-		candidates[node] = record.Candidates
+	for node := range drift.Secrets[secretName].Nodes {
+		candidates[node] = w.memory.Book.Cell(node, secretName, []string{"nova"}).Candidates()
 	}
 	return candidates
 }
@@ -427,6 +428,7 @@ func (w *watcher) die(forgotten bool) {
 	w.c.tell("operator dies, forgotten=%t, asOf %d", forgotten, w.asOf)
 	w.journal, w.memory = upstream.NewJournal(), upstream.NewMemory()
 	w.podsAt, w.secsAt, w.behind = 0, 0, len(w.c.podEvents)
+	w.memory.Lost = w.recordLost
 	if w.stored != nil {
 		state, current, err := trackmap.Decode(w.stored, "edpm")
 		if err != nil {
@@ -459,6 +461,13 @@ func (w *watcher) die(forgotten bool) {
 		return
 	}
 	w.list(0)
+}
+
+// loseRecord is what happens when somebody deletes the record of a NodeSet that had one. Only a list brings back what
+// there is; the operator that comes back knows that there was more.
+func (w *watcher) loseRecord() {
+	w.c.tell("the record is lost")
+	w.stored, w.asOf, w.recordLost = nil, 0, w.recordLost || w.stored != nil
 }
 
 // relist is what happens when a watch cannot go on in the same process.
@@ -510,6 +519,9 @@ func TestTruthIsAlwaysACandidate(t *testing.T) {
 				if rapid.Bool().Draw(t, "only the watch breaks") {
 					w.relist()
 					break
+				}
+				if rapid.IntRange(0, 3).Draw(t, "record") == 0 {
+					w.loseRecord()
 				}
 				w.die(rapid.Bool().Draw(t, "forgotten"))
 			case 4:

@@ -3,6 +3,7 @@ package upstream_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/rotation-operator/rotation-operator/internal/fingerprint"
 	"github.com/rotation-operator/rotation-operator/internal/fleet"
+	"github.com/rotation-operator/rotation-operator/internal/verdict"
 )
 
 // begun deploys the first version to all nodes before the operator's eyes, and starts a second Deployment.
@@ -98,11 +100,31 @@ func TestUnseen(t *testing.T) {
 			w.die(true)
 			return "n1", version
 		},
+		// The retry finds the file in place and restarts nothing, and nobody knows any more that there was an attempt.
+		"a lost restart, before the record was lost": func(c *cluster, w *watcher, p *simPod) (string, fleet.Version) {
+			old := c.nodes["n0"].process
+			c.rotate(p, "user1")
+			c.work(p, "n0", false)
+			p.object.Status.Phase = corev1.PodFailed
+			c.writePod(p, false)
+			p.job.Status.Failed++
+			c.endJob(p.job, batchv1.JobFailed)
+			w.lookAtAll()
+			c.remove(p.job.OwnerReferences[0].UID)
+			w.loseRecord()
+			w.die(true)
+			w.look()
+			c.runAll(asIs, func() { w.lookAtAll() })
+			return "n0", old
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fewTimes(t, func(t *rapid.T) {
 				c, w, p := begun(t)
 				node, version := play(c, w, p)
+				if runs := c.nodes[node].process; runs != version {
+					t.Fatalf("%s runs %s, the story is wrong", node, runs.Short())
+				}
 				c.writeSecret(secretName, "nova.conf", "user2")
 				mayRun(t, w, node, version)
 			})
@@ -127,6 +149,42 @@ func TestUnseenIsOvercome(t *testing.T) {
 		for node, candidates := range w.lookAtAll() {
 			if !candidates.IsOnly(fresh) {
 				t.Fatalf("%s runs %s, candidates are %s\n%+v", node, fresh.Short(), candidates, w.memory.Book.Runs)
+			}
+		}
+	})
+}
+
+// TestPast: where the record was lost, a delivery counts as one, but does not prove a restart before a second version is
+// delivered.
+func TestPast(t *testing.T) {
+	fewTimes(t, func(t *rapid.T) {
+		c, w, p := begun(t)
+		c.rotate(p, "user1")
+		c.finish(p, true)
+		w.lookAtAll()
+		c.remove(p.job.OwnerReferences[0].UID)
+		w.loseRecord()
+		w.die(true)
+		w.look()
+		for round, user := range []string{"user1", "user2"} {
+			c.clock = c.clock.Add(time.Minute)
+			if round > 0 {
+				c.writeSecret(secretName, "nova.conf", user)
+				w.lookAtAll()
+			}
+			c.runAll(asIs, func() { w.lookAtAll() })
+			fresh := fingerprint.Of(c.secrets[secretName].Data, "Opaque")
+			for range 3 {
+				candidates := w.lookAtAll()
+				delivered := verdict.Judge(w.memory.Book, w.world().Wanted(nil), nil)
+				for node := range c.nodes {
+					if !delivered.Secrets[secretName].Nodes[node].Candidates.IsOnly(fresh) {
+						t.Fatalf("%s was delivered to %s, and it says %s", fresh.Short(), node, delivered.Secrets[secretName].Nodes[node].Candidates)
+					}
+					if exact := candidates[node].IsOnly(fresh); exact != (round > 0) {
+						t.Fatalf("%s has %s after delivery %d of %s\n%+v", node, candidates[node], round, fresh.Short(), w.memory.Book)
+					}
+				}
 			}
 		}
 	})

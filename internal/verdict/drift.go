@@ -68,8 +68,10 @@ func (d Drift) AllNodesUpdated() bool {
 	return d.TotalNodes > 0 && len(d.Secrets) > 0 && len(d.Missing) == 0 && d.UpdatedNodes == d.TotalNodes
 }
 
-// Judge compares the book with what is wanted. Previously is the Current of each Secret before now.
+// Judge compares the book with what is wanted. Previously is the Current of each Secret before now. It goes by what was
+// delivered as far as the book knows; what went wrong before that may count against a deletion all the same.
 func Judge(book ledger.Book, wanted Wanted, previously map[string]fleet.Version) Drift {
+	book = book.WithoutPast()
 	drift := Drift{TotalNodes: len(wanted.Nodes), Secrets: map[string]SecretDrift{}, Missing: wanted.Missing}
 	names := slices.Compact(slices.Sorted(slices.Values(wanted.Nodes)))
 	behind, doubtful := map[string]bool{}, map[string]bool{}

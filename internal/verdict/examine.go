@@ -167,9 +167,10 @@ func (n NodeSet) look(r Request, secret string, findings map[string]finding) int
 func (f *finding) add(r Request, history ledger.History, claims ledger.Cell) {
 	for _, claim := range claims {
 		inside, unknown := holds(claim.Versions, r, history)
-		f.behind = f.behind || inside && !isOvertaken(claim, claims)
-		f.unproved = f.unproved || inside
-		f.unknown = f.unknown || unknown
+		overtaken := isOvertaken(claim, claims)
+		f.behind = f.behind || inside && !overtaken
+		f.unproved = f.unproved || inside || unknown && overtaken
+		f.unknown = f.unknown || unknown && !overtaken
 		if r.Proof && claim.Strength < ledger.Proved && !claim.Versions.IsOnly(fleet.None) {
 			f.unproved = true
 		}

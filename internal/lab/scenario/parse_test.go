@@ -109,7 +109,7 @@ f.yaml:7:64: steps[3].rotate.data.on: must be text, not true or false (true); pu
 `, `f.yaml:5:13: steps[1].operator: "kil" is not one of stop, start, restart, kill, did you mean "kill"?
 f.yaml:7:30: steps[3].finish.outcome: "success" is not one of succeeded, failed
 f.yaml:7:51: steps[3].finish.hosts.c0: "unreachabel" is not one of ok, failed, unreachable, unlisted, did you mean "unreachable"?
-f.yaml:8:18: steps[4].delete.kind: "OpenStackDataPlaneDeploymnet" is not one of OpenStackDataPlaneDeployment, OpenStackDataPlaneNodeSet, OpenStackDataPlaneService, Secret, ConfigMap, did you mean "OpenStackDataPlaneDeployment"?
+f.yaml:8:18: steps[4].delete.kind: "OpenStackDataPlaneDeploymnet" is not one of OpenStackDataPlaneDeployment, OpenStackDataPlaneNodeSet, OpenStackDataPlaneService, Secret, ConfigMap, Job, did you mean "OpenStackDataPlaneDeployment"?
 f.yaml:9:50: steps[5].deploy.attempts[1]: "ok" is not one of succeeded, failed`},
 		{"attempts", head + "- deploy: {name: d, nodeSets: [edpm], attempts: [succeeded, failed]}\n- deploy: {name: e, nodeSets: [edpm], attempts: []}",
 			`f.yaml:5:50: steps[1].deploy.attempts: an attempt that succeeded is the last; nothing can follow it

@@ -104,6 +104,15 @@ func (f *Fleet) Origin(v fleet.Version) *Fleet {
 	for name := range f.book.Nodes {
 		f.book.Nodes[name] = ledger.Node{Origin: v}
 	}
+	if v == fleet.Unknown {
+		places := map[string][]string{}
+		for _, service := range f.story.evidence.Services {
+			for _, source := range service.Spec.DataSources {
+				places[source.SecretRef.Name] = []string{service.Name}
+			}
+		}
+		f.book.DoubtPast(f.story.instant(f.story.now), places)
+	}
 	return f
 }
 
