@@ -242,6 +242,58 @@ func TestRights(t *testing.T) {
 	s.run(nobody, cli.NotKnown, "doctor", "you may not get ValidatingAdmissionPolicy objects", "Ask for the right to list")
 }
 
+// TestOlderServer: what an API server lacks that is no harm is remarked, and nothing more.
+func TestOlderServer(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	plane, err := testbed.StartControlPlane(t.Context(), controlplane.Options{Binaries: testplane.Plane(t).Binaries(), Emulate: "1.33"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	kubeconfig, _, err := plane.Kubeconfig("root", "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := run(t, []string{"doctor", "--kubeconfig", kubeconfig}, cli.Holds, "credentials.rotation.openstack.org: MutatingAdmissionPolicy is not served by this API server")
+	if strings.Contains(out, "Bad") || strings.Contains(out, "Unknown") {
+		t.Errorf("something is bad:\n%s", out)
+	}
+}
+
+// TestCompletion: kubectl's own completion finds ours, by the script that is installed beside the program.
+func TestCompletion(t *testing.T) {
+	bin := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "kubectl-rotation"), "../../cmd/kubectl-rotation").CombinedOutput(); err != nil {
+		t.Fatalf("building the plugin: %v\n%s", err, out)
+	}
+	s := newStory(t)
+	s.begin()
+	admin, _, err := testplane.Plane(t).Kubeconfig("root", "system:masters")
+	s.must(err)
+	script, err := os.ReadFile("../../hack/kubectl_complete-rotation")
+	s.must(err)
+	s.must(os.WriteFile(filepath.Join(bin, "kubectl_complete-rotation"), script, 0o700))
+	t.Setenv("PATH", bin+":"+testplane.Plane(t).Binaries()+":"+os.Getenv("PATH"))
+	t.Setenv("KUBECONFIG", admin)
+	for begun, want := range map[string]string{
+		"can-delete rabbitmquser/": "rabbitmquser/user7",
+		"attest edpm/":             "edpm/compute-1",
+		"status ":                  "edpm",
+		"-n " + s.bed.Namespace() + " why-not ra": "rabbitmquser/user8",
+		"can": "can-delete",
+	} {
+		args := append([]string{"__complete", "rotation", "-n", s.bed.Namespace()}, strings.Split(begun, " ")...)
+		out, err := exec.Command("kubectl", args...).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("kubectl %s: %v, no %s in\n%s", strings.Join(args, " "), err, want, out)
+		}
+	}
+}
+
 // TestNotInstalled: an API server without our kinds, or without anybody's, is told about in words.
 func TestNotInstalled(t *testing.T) {
 	binaries := testplane.Plane(t).Binaries()

@@ -226,6 +226,7 @@ func TestNamespaceGoesUnseen(t *testing.T) {
 // TestCreationIsForGuarded: no finalizer that nobody would take off again.
 func TestCreationIsForGuarded(t *testing.T) {
 	p := newPlace(t)
+	p.needsMutation()
 	ctx := t.Context()
 	leaving := p.object(guardText, "")
 	leaving.SetFinalizers([]string{rotationv1.GuardFinalizer})

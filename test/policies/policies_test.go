@@ -10,8 +10,10 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -298,9 +300,20 @@ func TestWords(t *testing.T) {
 	refused(t, "another's name", attester.Create(ctx, attestation("boss")), "your own name, attester-"+p.namespace)
 }
 
+// needsMutation skips what an API server without MutatingAdmissionPolicy cannot do, where the tests are run with one.
+func (p *place) needsMutation() {
+	p.t.Helper()
+	_, err := p.admin.RESTMapper().RESTMapping(schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"})
+	if os.Getenv("ROTATION_EMULATE") != "" && meta.IsNoMatchError(err) {
+		p.t.Skip("this API server has no MutatingAdmissionPolicy")
+	}
+	p.must(err)
+}
+
 // TestCreation: our finalizers are there from the beginning, where a guard or a rollout says so, and keep others.
 func TestCreation(t *testing.T) {
 	p := newPlace(t)
+	p.needsMutation()
 	ctx := t.Context()
 	unguarded := p.object(userText, "unguarded")
 	p.must(p.somebody.Create(ctx, unguarded))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane"
 	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane/testplane"
 	"github.com/rotation-operator/rotation-operator/internal/lab/scenario"
 	"github.com/rotation-operator/rotation-operator/internal/lab/testbed"
@@ -51,10 +52,10 @@ func shipped(t *testing.T) []*scenario.File {
 }
 
 // play plays a file on a testbed of its own.
-func play(t *testing.T, manager string, file *scenario.File, timeout time.Duration) ([]scenario.Result, error) {
+func play(t *testing.T, plane *controlplane.ControlPlane, manager string, file *scenario.File, timeout time.Duration) ([]scenario.Result, error) {
 	t.Helper()
 	bed, err := testbed.New(t.Context(), testbed.Options{
-		ControlPlane: testplane.Plane(t), Namespace: "scenario-", Manager: manager, Dir: t.TempDir(), Timeout: timeout,
+		ControlPlane: plane, Namespace: "scenario-", Manager: manager, Dir: t.TempDir(), Timeout: timeout,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -64,9 +65,9 @@ func play(t *testing.T, manager string, file *scenario.File, timeout time.Durati
 }
 
 // holds plays a file and reports every expectation that does not hold.
-func holds(t *testing.T, manager string, file *scenario.File) {
+func holds(t *testing.T, plane *controlplane.ControlPlane, manager string, file *scenario.File) {
 	t.Helper()
-	results, err := play(t, manager, file, patience)
+	results, err := play(t, plane, manager, file, patience)
 	if err != nil {
 		t.Error(err)
 	}
@@ -90,11 +91,30 @@ func TestShipped(t *testing.T) {
 		for _, file := range files {
 			t.Run(file.Name, func(t *testing.T) {
 				t.Parallel()
-				holds(t, manager, file)
+				holds(t, testplane.Plane(t), manager, file)
 			})
 		}
 	})
 	fmt.Fprintf(os.Stdout, "» scenarios: %d files played, %d expectations checked\n", len(files), expectations.Swap(0))
+}
+
+// TestOlderServer: the gate holds on the oldest API server that this one can serve as, which has no
+// MutatingAdmissionPolicy.
+func TestOlderServer(t *testing.T) {
+	plane, err := testbed.StartControlPlane(t.Context(), controlplane.Options{Emulate: "1.33"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	file, err := scenario.ReadFile("deletions.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds(t, plane, manager(t), file)
 }
 
 // Killing the operator between any two steps and starting it again changes no answer. By default it is killed between
@@ -113,7 +133,7 @@ func TestKilledBetweenSteps(t *testing.T) {
 			for _, after := range choices {
 				t.Run(fmt.Sprint(file.Name, after), func(t *testing.T) {
 					t.Parallel()
-					holds(t, manager, killed(file, after))
+					holds(t, testplane.Plane(t), manager, killed(file, after))
 					kills.Add(int64(len(after)))
 				})
 			}
@@ -206,7 +226,7 @@ func TestWhatDoesNotHold(t *testing.T) {
 				t.Fatal(err)
 			}
 			const short = 5 * time.Second // what does not hold takes that long
-			results, err := play(t, tt.manager, file, short)
+			results, err := play(t, testplane.Plane(t), tt.manager, file, short)
 			var got []string
 			for _, result := range results {
 				if result.OK != (len(result.Why) == 0) {

@@ -70,7 +70,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 
 	began := time.Now()
 	d.say("starting     kube-apiserver and etcd on loopback")
-	plane, err := testbed.StartControlPlane(ctx, options.Port)
+	plane, err := testbed.StartControlPlane(ctx, controlplane.Options{Port: options.Port})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rotation-operator/rotation-operator/internal/lab/controlplane"
 	"github.com/rotation-operator/rotation-operator/internal/lab/testbed"
 )
 
@@ -36,7 +37,7 @@ func Run(ctx context.Context, files []*File, options Options, out, errOut io.Wri
 		return err
 	}
 	options.Manager = manager
-	plane, err := testbed.StartControlPlane(ctx, 0)
+	plane, err := testbed.StartControlPlane(ctx, controlplane.Options{})
 	if err != nil {
 		return err
 	}

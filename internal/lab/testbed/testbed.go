@@ -64,12 +64,12 @@ type Testbed struct {
 
 // StartControlPlane starts a control plane with the project's definitions and policies in it, and with stand-ins of the
 // credentials' kinds. Whoever starts it has to Stop it.
-func StartControlPlane(ctx context.Context, port int) (*controlplane.ControlPlane, error) {
+func StartControlPlane(ctx context.Context, options controlplane.Options) (*controlplane.ControlPlane, error) {
 	definitions, err := crd.Definitions()
 	if err != nil {
 		return nil, err
 	}
-	plane, err := controlplane.Start(ctx, controlplane.Options{Port: port})
+	plane, err := controlplane.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}
