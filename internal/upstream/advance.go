@@ -79,14 +79,16 @@ func (m *Memory) Advance(w World, now time.Time) verdict.Drift {
 		m.Book.DoubtPast(fleet.Instant{Time: now}, places)
 	}
 	for _, uid := range w.Touching() {
-		if m.Settled[uid] != "" || !w.Settles(uid) {
+		if m.Settled[uid] != "" || !w.Settles(uid) && !(w.Confirmed[uid] && w.goes(uid)) {
 			continue
 		}
 		deployment := w.Deployments[uid]
 		if why := w.Unseen(uid, m.Book); why != "" {
 			m.Book.GiveUp(deployment.Name, string(uid), why, w.spanOf(deployment, now), places)
 		}
-		m.Settled[uid] = deployment.Name
+		if w.Settles(uid) {
+			m.Settled[uid] = deployment.Name
+		}
 	}
 	m.forgetDeployments(w)
 	if w.Quiet() {

@@ -27,12 +27,15 @@ func (w World) Touching() []types.UID {
 	return uids
 }
 
-// Settling gives the UIDs of the Deployments that are to be confirmed: nothing but that keeps them from being settled.
+// Settling gives the UIDs of the Deployments that are to be confirmed: nothing but that keeps them from being settled, or
+// they are about to go.
 func (w World) Settling() []types.UID {
-	return slices.DeleteFunc(w.Touching(), func(uid types.UID) bool { return w.Settled[uid] != "" || !w.isDone(uid) })
+	return slices.DeleteFunc(w.Touching(), func(uid types.UID) bool { return w.Settled[uid] != "" || !w.isDone(uid) && !w.goes(uid) })
 }
 
-// Settles tells whether nothing more is to be learned of the Deployment.
+func (w World) goes(uid types.UID) bool { return w.Deployments[uid].DeletionTimestamp != nil }
+
+// Settles tells whether nothing more is to be learned of the Deployment while it is there.
 func (w World) Settles(uid types.UID) bool { return w.Confirmed[uid] && w.isDone(uid) }
 
 // isDone tells whether the Deployment is over, its Jobs are finished and none of its pods runs, and no Secret waits to be
@@ -59,7 +62,7 @@ func (w World) isDone(uid types.UID) bool {
 	return true
 }
 
-// Unseen says in a sentence which part of a settled Deployment nobody saw, empty where all was seen or is in the book: a
+// Unseen says in a sentence which part of a confirmed Deployment nobody saw, empty where all was seen or is in the book: a
 // Job that it had is gone, or pods that a Job has counted are.
 func (w World) Unseen(uid types.UID, book ledger.Book) string {
 	there := map[string]bool{}
@@ -96,9 +99,14 @@ func (w World) podsSeen(job *batchv1.Job, deployment types.UID, book ledger.Book
 	return len(seen)
 }
 
-// spanOf bounds the life of a Deployment that is over: by its creation and the last change of its status.
+// spanOf bounds what a Deployment did: by its creation and the last change of its status, or, where it is not over, by how
+// long Ansible may go on.
 func (w World) spanOf(deployment *dataplanev1.OpenStackDataPlaneDeployment, now time.Time) fleet.Span {
 	span := fleet.Span{Began: fleet.Instant{Time: deployment.CreationTimestamp.Time}, Over: true}
+	if !isOver(deployment) {
+		span.Ended.Time = now.Add(AnsibleTimeout)
+		return span
+	}
 	if w.SharedRevisions {
 		span.Ended.Revision = Revision(deployment.ResourceVersion)
 	}

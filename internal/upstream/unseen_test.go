@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/rotation-operator/rotation-operator/internal/fingerprint"
@@ -98,6 +99,20 @@ func TestUnseen(t *testing.T) {
 			c.finish(p, true)
 			c.lose(p, false)
 			w.die(true)
+			return "n1", version
+		},
+		"a Deployment that was deleted with all it had, while the operator was down": func(c *cluster, w *watcher, p *simPod) (string, fleet.Version) {
+			version := c.rotate(p, "user1")
+			c.work(p, "n1", false)
+			c.work(p, "n1", true)
+			d := c.deploys[p.job.OwnerReferences[0].UID]
+			d.DeletionTimestamp = &metav1.Time{Time: c.clock}
+			c.writePod(p, true)
+			delete(c.pods, p.object.UID)
+			delete(c.jobs, p.job.UID)
+			w.die(true)
+			w.look()
+			delete(c.deploys, d.UID)
 			return "n1", version
 		},
 		// The retry finds the file in place and restarts nothing, and nobody knows any more that there was an attempt.

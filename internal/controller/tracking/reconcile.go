@@ -28,8 +28,12 @@ import (
 	"github.com/rotation-operator/rotation-operator/internal/verdict"
 )
 
-// readAgain is how soon a Secret is read again whose read was ahead of the watch.
-const readAgain = 20 * time.Millisecond
+// readAgain is how soon a Secret is read again whose read was ahead of the watch. confirmAgain is how soon pods are listed
+// again of which the watch has not told; when it does, that brings us here as well.
+const (
+	readAgain    = 20 * time.Millisecond
+	confirmAgain = time.Second
+)
 
 // ReconcileNodeSet brings the record of one NodeSet up to date: gather, judge, store, tell.
 func (t *Tracker) ReconcileNodeSet(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -73,8 +77,11 @@ func (t *Tracker) ReconcileNodeSet(ctx context.Context, request reconcile.Reques
 	if err := errors.Join(unread, unconfirmed, t.tell(ctx, state, world, drift)); err != nil {
 		return reconcile.Result{}, err
 	}
-	if ahead || unseen {
+	switch {
+	case ahead:
 		return reconcile.Result{RequeueAfter: readAgain}, nil
+	case unseen:
+		return reconcile.Result{RequeueAfter: confirmAgain}, nil
 	}
 	return reconcile.Result{}, nil
 }
@@ -313,12 +320,12 @@ func sameAsStored(s trackmap.State, drift verdict.Drift, stored store.Stored) (b
 	return maps.EqualFunc(objects, stored.Objects, maps.Equal), nil
 }
 
-// release lets go of the Deployments whose evidence is stored.
+// release lets go of the Deployments whose evidence is stored: those that are settled, and those that somebody has deleted.
 func (t *Tracker) release(s *state, world upstream.World) {
 	for _, uid := range world.Touching() {
 		deployment := world.Deployments[uid]
 		_, settled := s.memory.Settled[uid]
-		if !settled && deployment.DeletionTimestamp == nil {
+		if !settled && (deployment.DeletionTimestamp == nil || !world.Confirmed[uid]) {
 			continue
 		}
 		t.mutex.Lock()
