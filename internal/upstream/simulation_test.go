@@ -24,6 +24,7 @@ import (
 	"github.com/rotation-operator/rotation-operator/internal/ledger"
 	"github.com/rotation-operator/rotation-operator/internal/trackmap"
 	"github.com/rotation-operator/rotation-operator/internal/upstream"
+	"github.com/rotation-operator/rotation-operator/internal/verdict"
 )
 
 // TestMain asks for thousands of histories by default, and for many more in a deep run.
@@ -358,7 +359,39 @@ type watcher struct {
 }
 
 func newWatcher(c *cluster) *watcher {
-	return &watcher{c: c, journal: upstream.NewJournal(), memory: upstream.NewMemory()}
+	return &watcher{c: c, journal: newJournal(), memory: upstream.NewMemory()}
+}
+
+// question is what the journal asks of Secrets: the user inside.
+const question = "q"
+
+func newJournal() *upstream.Journal {
+	journal := upstream.NewJournal()
+	journal.Identify = func(secret string, data map[string][]byte) map[string][]string {
+		if secret != secretName {
+			return nil
+		}
+		return map[string][]string{question: {string(data["nova.conf"])}}
+	}
+	return journal
+}
+
+// safe names the users that may go, by all that is known.
+func (w *watcher) safe() []string {
+	var safe []string
+	for _, user := range []string{"user0", "user1", "user2"} {
+		world := w.world()
+		answer := verdict.MayGo(verdict.Request{
+			Identity: user, Question: question, Covers: func(secret string) bool { return secret == secretName },
+			Cluster:  []verdict.ClusterSecret{{Name: secretName, Identities: []string{string(w.c.secrets[secretName].Data["nova.conf"])}}},
+			NodeSets: []verdict.NodeSet{{Name: "edpm", Book: w.memory.Book, Wanted: world.Wanted(nil), Unsettled: world.Unsettled()}},
+			Now:      w.c.clock,
+		})
+		if answer.Outcome == verdict.Safe {
+			safe = append(safe, user)
+		}
+	}
+	return safe
 }
 
 // bring delivers events up to the given counts.
@@ -426,7 +459,7 @@ func (w *watcher) look() map[string]fleet.Versions {
 // die loses everything but what is stored, and comes back: told again what happened since, or given a list only.
 func (w *watcher) die(forgotten bool) {
 	w.c.tell("operator dies, forgotten=%t, asOf %d", forgotten, w.asOf)
-	w.journal, w.memory = upstream.NewJournal(), upstream.NewMemory()
+	w.journal, w.memory = newJournal(), upstream.NewMemory()
 	w.podsAt, w.secsAt, w.behind = 0, 0, len(w.c.podEvents)
 	w.memory.Lost = w.recordLost
 	if w.stored != nil {
@@ -496,7 +529,7 @@ func (w *watcher) list(since uint64) {
 // TestTruthIsAlwaysACandidate: whenever the operator has been told everything, what each node's process really runs
 // is among its candidates, whatever happened before.
 func TestTruthIsAlwaysACandidate(t *testing.T) {
-	histories, exact, looks, proofs := 0, 0, 0, 0
+	histories, exact, looks, proofs, allowed := 0, 0, 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		histories++
 		c := newCluster(t)
@@ -557,6 +590,15 @@ func TestTruthIsAlwaysACandidate(t *testing.T) {
 					exact++
 				}
 			}
+			for _, user := range w.safe() {
+				allowed++
+				version := fingerprint.Of(map[string][]byte{"nova.conf": []byte(user)}, "Opaque")
+				for host, node := range c.nodes {
+					if node.process == version {
+						t.Fatalf("%s may go, and %s runs it\n%s\n%+v", user, host, strings.Join(c.story, "\n"), w.memory.Book)
+					}
+				}
+			}
 			for _, run := range w.memory.Book.Runs {
 				for _, strength := range run.Reach {
 					if strength == ledger.Proved {
@@ -566,8 +608,8 @@ func TestTruthIsAlwaysACandidate(t *testing.T) {
 			}
 		}
 	})
-	if exact == 0 || proofs == 0 {
-		t.Error("no node was ever known exactly, or proved: the property held vacuously")
+	if exact == 0 || proofs == 0 || allowed == 0 {
+		t.Error("no node was ever known exactly, or proved, or no user might go: the property held vacuously")
 	}
-	fmt.Fprintf(os.Stdout, "» evidence: %d random histories, %d looks: the truth was always a candidate (%d times the only one, %d times with a proof)\n", histories, looks, exact, proofs)
+	fmt.Fprintf(os.Stdout, "» evidence: %d random histories, %d looks: the truth was always a candidate (%d times the only one, %d times with a proof), %d users might go and no node ran them\n", histories, looks, exact, proofs, allowed)
 }
