@@ -80,16 +80,22 @@ func (p *page) indent(first, rest, text string) {
 	}
 }
 
-// command writes a command line that can be copied as it is: in one line where it fits, else with backslashes.
+// command writes a command line that can be copied as it is: in one line where it fits, else a pipe in one line for each
+// program, and those that are still too long with backslashes.
 func (p *page) command(prefix, text string) {
 	next := strings.Repeat(" ", len(prefix)) + "  "
-	for i, line := range fill(words(clean(text)), columns-len(next)-2) {
+	text = clean(text)
+	programs := strings.Split(text, " | ")
+	if len(prefix)+ansi.StringWidth(text) <= columns {
+		programs = []string{text}
+	}
+	for i, program := range programs {
 		if i > 0 {
-			p.text.WriteString(" \\\n" + next)
+			p.text.WriteString(" |\n" + next)
 		} else {
 			p.text.WriteString(prefix)
 		}
-		p.text.WriteString(line)
+		p.text.WriteString(strings.Join(fill(words(program), columns-len(next)-2), " \\\n"+next))
 	}
 	p.text.WriteString("\n")
 }

@@ -165,10 +165,12 @@ func (d *demo) invite(kubeconfig, binaries string) {
 		d.say("  kubectl rotation dashboard -n %s", namespace)
 	}
 	d.say("\nRotate once more, and have what you deploy run here:\n")
-	d.say("  kubectl -n %s patch secret %s --type merge -p \\\n'{\"stringData\":{\"%s\":\"transport_url=rabbit://user9:pw@rabbitmq:5671/\"}}'", namespace, secret, key)
+	d.say("  kubectl -n %s patch secret %s --type merge -p '\n{\"stringData\":{\n\"%s\":\"[DEFAULT]\\ntransport_url=rabbit://user9:pw@rabbitmq:5671/\"}}'", namespace, secret, key)
 	if withPlugin {
 		d.say("  kubectl rotation next -n %s | kubectl -n %s apply -f -", namespace, namespace)
 		d.say("  kubectl rotation wait --for updated %s -n %s", first, namespace)
+		d.say("  kubectl rotation wait --for safe rabbitmquser/%s -n %s", newUser, namespace)
+		d.say("  kubectl -n %s delete rabbitmquser %s", namespace, newUser)
 	}
 	d.say("\nWhat stands behind it:\n\n  kubectl -n %s get secretrollouts,credentialholds", namespace)
 	d.say("  kubectl -n %s get osdpns -o custom-columns=NAME:.metadata.name,\\\nNODES:.status.secretDeployment.totalNodes,UPDATED:.status.secretDeployment.updatedNodes", namespace)

@@ -165,11 +165,11 @@ func TestStay(t *testing.T) {
 			t.Errorf("nobody is invited to look at the page: %s", script)
 		}
 		script = strings.Replace(script, dashboard, "kubectl rotation dashboard --help\n", 1) // it would stay
-		script = strings.Replace(script, "wait --for", "wait --timeout 1m --for", 1)
+		script = strings.ReplaceAll(script, "wait --for", "wait --timeout 1m --for")
 		// That user8 must not be deleted is an answer with an exit code of its own.
 		script = strings.Replace(script, "rabbitmquser/user8 -n openstack\n", "rabbitmquser/user8 -n openstack || test $? = 3\n", 1)
 		shown, err := exec.Command("/bin/sh", "-ec", script).CombinedOutput()
-		for _, want := range []string{"CREDENTIAL          MAY GO", "compute-1  Updated", "NO: RabbitMQUser/user8", "/rotate-edpm-edpm-b-", "all 2 nodes updated", "kubectl rotation dashboard", "edpm-b   2       True", "edpm     2       2", "edpm-b   2       2", "edpm-c0", "kind: ConfigMap"} {
+		for _, want := range []string{"CREDENTIAL          MAY GO", "compute-1  Updated", "NO: RabbitMQUser/user8", "/rotate-edpm-edpm-b-", "all 2 nodes updated", "RabbitMQUser/user8 may be deleted", "\"user8\" deleted", "kubectl rotation dashboard", "edpm-b   2       True", "edpm     2       2", "edpm-b   2       2", "edpm-c0", "kind: ConfigMap"} {
 			if err != nil || !strings.Contains(string(shown), want) {
 				t.Errorf("%s\n%v: no %q in\n%s", script, err, want, shown)
 			}
