@@ -79,7 +79,7 @@ func (m *Memory) Advance(w World, now time.Time) verdict.Drift {
 		m.Book.DoubtPast(fleet.Instant{Time: now}, places)
 	}
 	for _, uid := range w.Touching() {
-		if m.Settled[uid] != "" || !w.Settles(uid) && !(w.Confirmed[uid] && w.goes(uid)) {
+		if m.Settled[uid] != "" || !w.Settles(uid) && (!w.Confirmed[uid] || !w.goes(uid)) {
 			continue
 		}
 		deployment := w.Deployments[uid]
