@@ -25,7 +25,8 @@ type State struct {
 	Sequence int64
 	// AsOf is the resourceVersion up to which everything was seen.
 	AsOf uint64
-	// Settled lists the UIDs of the Deployments that are over and whose runs are all stored. Order does not count.
+	// Settled lists the Deployments that are over and whose runs are all stored, UID/name, and the Jobs done of those that go
+	// on, UID/job/…. Order does not count.
 	Settled []string
 	// Book is what is known.
 	Book ledger.Book

@@ -3,6 +3,7 @@ package upstream
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,7 +16,7 @@ import (
 // Memory is what is kept of a NodeSet between two looks at the world; it is what the store saves.
 type Memory struct {
 	Book ledger.Book
-	// Settled are the Deployments, UID and name, whose runs are all in the book.
+	// Settled are the Deployments, UID and name, whose runs are all in the book; of those that go on, their Jobs.
 	Settled map[types.UID]string
 	// Current is, for each Secret, the version that every node had when all last had the same one.
 	Current map[string]fleet.Version
@@ -79,6 +80,9 @@ func (m *Memory) Advance(w World, now time.Time) verdict.Drift {
 		m.Book.DoubtPast(fleet.Instant{Time: now}, places)
 	}
 	for _, uid := range w.Touching() {
+		if m.Settled[uid] == "" {
+			maps.Copy(m.Settled, w.JobsDone(uid, m.Book))
+		}
 		if m.Settled[uid] != "" || !w.Settles(uid) && (!w.Confirmed[uid] || !w.goes(uid)) {
 			continue
 		}
@@ -142,9 +146,13 @@ func (m *Memory) delivered() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// forgetDeployments drops settled Deployments that are gone with all their pods.
+// forgetDeployments drops settled Deployments that are gone with all their pods, and Jobs of those that do not go on.
 func (m *Memory) forgetDeployments(w World) {
 	maps.DeleteFunc(m.Settled, func(uid types.UID, name string) bool {
+		if rest, isJob := strings.CutPrefix(name, jobPrefix); isJob {
+			deployment, _, _ := strings.Cut(rest, "/")
+			return m.Settled[types.UID(deployment)] != "" || w.Deployments[types.UID(deployment)] == nil
+		}
 		podOf := func(pod Pod) bool { return pod.Object.Labels[LabelDeployment] == name }
 		return w.Deployments[uid] == nil && !slices.ContainsFunc(slices.Collect(maps.Values(w.Pods)), podOf)
 	})

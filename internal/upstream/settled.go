@@ -62,6 +62,33 @@ func (w World) isDone(uid types.UID) bool {
 	return true
 }
 
+// jobEntry is what stands in Settled for a Job of a Deployment that is not settled yet. No Deployment has such a name.
+func jobEntry(deployment types.UID, job string) string {
+	return jobPrefix + string(deployment) + "/" + job
+}
+
+const jobPrefix = "job/"
+
+// JobsDone gives the UIDs of the Deployment's Jobs that have nothing more to tell, with what stands in Settled for them: one
+// that is deleted later was seen.
+func (w World) JobsDone(uid types.UID, book ledger.Book) map[types.UID]string {
+	done := map[types.UID]string{}
+	if len(w.Reads()) > 0 {
+		return done
+	}
+	for jobUID, job := range w.Jobs {
+		if slices.ContainsFunc(job.OwnerReferences, ownedBy(uid)) && isFinished(job) && w.hasAllPods(job, uid, book) {
+			done[jobUID] = jobEntry(uid, job.Name)
+		}
+	}
+	for _, pod := range w.Pods {
+		if !pod.Over() && !pod.Gone {
+			delete(done, pod.JobUID())
+		}
+	}
+	return done
+}
+
 // Unseen says in a sentence which part of a confirmed Deployment nobody saw, empty where all was seen or is in the book: a
 // Job that it had is gone, or pods that a Job has counted are.
 func (w World) Unseen(uid types.UID, book ledger.Book) string {
@@ -71,16 +98,22 @@ func (w World) Unseen(uid types.UID, book ledger.Book) string {
 			continue
 		}
 		there[job.Name] = true
-		if ended := int(job.Status.Succeeded + job.Status.Failed); w.concerns(job.Spec.Template.Spec) && w.podsSeen(job, uid, book) < ended {
+		if w.concerns(job.Spec.Template.Spec) && !w.hasAllPods(job, uid, book) {
 			return fmt.Sprintf("pods of Job %s were deleted before anybody saw them", job.Name)
 		}
 	}
+	entries := slices.Collect(maps.Values(w.Settled))
 	for _, name := range slices.Sorted(maps.Keys(w.Deployments[uid].Status.AnsibleEEHashes)) {
-		if !there[name] {
+		if !there[name] && !slices.Contains(entries, jobEntry(uid, name)) {
 			return fmt.Sprintf("Job %s was deleted before anybody saw it", name)
 		}
 	}
 	return ""
+}
+
+// hasAllPods tells whether as many pods of a Job are known as it has counted.
+func (w World) hasAllPods(job *batchv1.Job, deployment types.UID, book ledger.Book) bool {
+	return w.podsSeen(job, deployment, book) >= int(job.Status.Succeeded+job.Status.Failed)
 }
 
 // podsSeen counts the pods of a Job that are known or that the book has runs of.

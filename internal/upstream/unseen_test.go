@@ -21,19 +21,29 @@ func begun(t *rapid.T) (*cluster, *watcher, *simPod) {
 	w := newWatcher(c)
 	w.list(0)
 	c.runAll(asIs, func() { w.lookAtAll() })
+	return c, w, c.begin()
+}
+
+// begin starts a Deployment to all nodes.
+func (c *cluster) begin() *simPod {
 	c.deploy("", false)
 	for _, p := range c.pods {
 		if p.object.Status.Phase == corev1.PodPending {
-			return c, w, p
+			return p
 		}
 	}
-	t.Fatal("a Deployment has no pod")
-	return nil, nil, nil
+	c.t.Fatal("a Deployment has no pod")
+	return nil
 }
 
 // rotate writes a new version, which the pod mounts.
 func (c *cluster) rotate(p *simPod, user string) fleet.Version {
 	c.writeSecret(secretName, "nova.conf", user)
+	return c.mount(p)
+}
+
+// mount lets the pod start with what the Secret holds.
+func (c *cluster) mount(p *simPod) fleet.Version {
 	p.mounted = fingerprint.Of(c.secrets[secretName].Data, "Opaque")
 	p.object.Status.Phase = corev1.PodRunning
 	c.writePod(p, false)
@@ -203,4 +213,44 @@ func TestPast(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSeenInTime: a Job that is deleted after it was seen, while its Deployment goes on, leaves nothing unknown.
+func TestSeenInTime(t *testing.T) {
+	for name, after := range map[string]func(*watcher){
+		"the operator is up": func(*watcher) {}, "it dies": func(w *watcher) { w.die(false) }, "it was down for long": func(w *watcher) { w.die(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fewTimes(t, func(t *rapid.T) {
+				c := newCluster(t)
+				w := newWatcher(c)
+				w.list(0)
+				c.runAll(asIs, func() { w.lookAtAll() })
+				c.writeSecret(secretName, "nova.conf", "user1")
+				w.lookAtAll()
+				p := c.begin()
+				version := c.mount(p)
+				w.lookAtAll()
+				c.finish(p, true)
+				d := c.deploys[p.job.OwnerReferences[0].UID]
+				d.Status.Deployed = false // other services follow
+				w.lookAtAll()
+				after(w)
+				c.lose(p, true)
+				w.lookAtAll()
+				after(w)
+				d.Status.Deployed = true
+				for range 3 {
+					for node, candidates := range w.lookAtAll() {
+						if !candidates.IsOnly(version) {
+							t.Fatalf("%s runs %s, candidates are %s\n%s\n%+v", node, version.Short(), candidates, strings.Join(c.story, "\n"), w.memory.Book)
+						}
+					}
+				}
+				if len(w.memory.Settled) != 2 {
+					t.Fatalf("settled are %v, want the two Deployments", w.memory.Settled)
+				}
+			})
+		})
+	}
 }

@@ -217,7 +217,7 @@ func (p *Player) judge(ns *namespace, nodeSet *dataplanev1.OpenStackDataPlaneNod
 	if ns.memories[nodeSet.UID] == nil {
 		ns.memories[nodeSet.UID] = upstream.NewMemory()
 	}
-	world.Confirmed = map[types.UID]bool{}
+	world.Settled, world.Confirmed = ns.memories[nodeSet.UID].Settled, map[types.UID]bool{}
 	for _, uid := range world.Settling() { // nobody can be asked, but what is counted was recorded sooner or later
 		world.Confirmed[uid] = world.Unseen(uid, ns.memories[nodeSet.UID].Book) == ""
 	}
