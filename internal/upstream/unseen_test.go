@@ -111,6 +111,19 @@ func TestUnseen(t *testing.T) {
 			w.die(true)
 			return "n1", version
 		},
+		"a failed pod, and later its Job": func(c *cluster, w *watcher, p *simPod) (string, fleet.Version) {
+			version := c.rotate(p, "user1")
+			c.fail(p)
+			d := c.deploys[p.job.OwnerReferences[0].UID]
+			over := d.Status.Conditions
+			d.Status.Conditions = nil // other Jobs go on
+			c.lose(p, false)
+			w.relist()
+			w.look()
+			delete(c.jobs, p.job.UID)
+			d.Status.Conditions = over
+			return "n0", version
+		},
 		"a Deployment that was deleted with all it had, while the operator was down": func(c *cluster, w *watcher, p *simPod) (string, fleet.Version) {
 			version := c.rotate(p, "user1")
 			c.work(p, "n1", false)
