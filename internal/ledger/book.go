@@ -151,6 +151,16 @@ func (b Book) DoubtPast(until fleet.Instant, places map[string][]string) {
 	}
 }
 
+// IsPast tells whether DoubtPast covers all of that time.
+func (b Book) IsPast(span fleet.Span) bool {
+	for id, run := range b.Runs {
+		if strings.HasPrefix(id, past) && span.Over && !span.Ended.Time.After(run.Span.Ended.Time) {
+			return true
+		}
+	}
+	return false
+}
+
 // WithoutPast is the book without DoubtPast, for who asks what was delivered since and not what processes run.
 func (b Book) WithoutPast() Book {
 	b.Runs = maps.Clone(b.Runs)

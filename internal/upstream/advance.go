@@ -87,8 +87,8 @@ func (m *Memory) Advance(w World, now time.Time) verdict.Drift {
 			continue
 		}
 		deployment := w.Deployments[uid]
-		if why := w.Unseen(uid, m.Book); why != "" {
-			m.Book.GiveUp(deployment.Name, string(uid), why, w.spanOf(deployment, now), places)
+		if why, span := w.Unseen(uid, m.Book), w.spanOf(deployment, now); why != "" && !m.Book.IsPast(span) {
+			m.Book.GiveUp(deployment.Name, string(uid), why, span, places)
 		}
 		if w.Settles(uid) {
 			m.Settled[uid] = deployment.Name
