@@ -87,7 +87,7 @@ func (m *Memory) Advance(w World, now time.Time) verdict.Drift {
 			continue
 		}
 		deployment := w.Deployments[uid]
-		if why, span := w.Unseen(uid, m.Book), w.spanOf(deployment, now); why != "" && !m.Book.IsPast(span) {
+		if why, span := w.Unseen(uid, m.Book), w.spanOf(deployment, now); why != "" && !m.Book.IsPast(span) && !m.Book.IsGivenUp(string(uid)) {
 			m.Book.GiveUp(deployment.Name, string(uid), why, span, places)
 		}
 		if w.Settles(uid) {

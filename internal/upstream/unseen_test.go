@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +138,11 @@ func TestUnseen(t *testing.T) {
 			delete(c.jobs, p.job.UID)
 			w.die(true)
 			w.look()
+			once := w.stored
+			c.clock = c.clock.Add(time.Minute)
+			if w.look(); !reflect.DeepEqual(w.stored, once) {
+				c.t.Fatal("while it goes it is written down again and again")
+			}
 			delete(c.deploys, d.UID)
 			return "n1", version
 		},
