@@ -55,7 +55,7 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Run works until the context ends.
+// Run works until the context ends. At its end it takes back what it called safe.
 func Run(ctx context.Context, to *rest.Config, options Options) error {
 	scheme, err := Scheme()
 	if err != nil {
@@ -107,7 +107,14 @@ func Run(ctx context.Context, to *rest.Config, options Options) error {
 	if err := errors.Join(manager.AddReadyzCheck("tracker", ready), manager.AddHealthzCheck("ping", func(*http.Request) error { return nil })); err != nil {
 		return fmt.Errorf("adding probes: %w", err)
 	}
-	return manager.Start(ctx)
+	err = manager.Start(ctx)
+	if ctx.Err() == nil || !isElected(manager) {
+		return err
+	}
+	const patience = 10 * time.Second
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	return errors.Join(err, guard.Withdraw(last, watcher, options.Namespaces))
 }
 
 func isElected(manager ctrl.Manager) bool {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	rotationv1 "github.com/rotation-operator/rotation-operator/api/rotation/v1alpha1"
 	"github.com/rotation-operator/rotation-operator/internal/verdict"
 )
 
@@ -40,6 +41,8 @@ func fixes(c *Credential, check Check, request verdict.Request) []string {
 		return all
 	case verdict.ReasonIdentityNotFound, verdict.ReasonNothingTracked:
 		return []string{fmt.Sprintf("kubectl%s edit credentialguard %s", in, c.Guard)}
+	case rotationv1.ReasonOperatorStopped:
+		return []string{"Start the rotation operator again, then ask once more"}
 	case verdict.ReasonEvidenceIncomplete, ReasonNotJudged:
 		return []string{"kubectl rotation doctor" + in}
 	}

@@ -104,7 +104,7 @@ func (v Verification) Judged() int {
 func verified(namespace *Namespace, hold *rotationv1.CredentialHold, nodeSets []NodeSet, now time.Time) Verified {
 	s := hold.Status
 	one := Verified{Namespace: namespace.Name, Kind: hold.Spec.Credential.Kind, Name: hold.Spec.Credential.Name, Identity: s.Identity}
-	if s.Verdict != "" {
+	if s.Verdict != "" && s.Reason != rotationv1.ReasonOperatorStopped { // that is no judgement of the evidence
 		one.Stored = &Judgement{Verdict: string(s.Verdict), Reason: s.Reason, Message: s.Message, Affected: int(s.AffectedNodes), Unknown: int(s.UnknownNodes),
 			Gone: int(s.AttestedNodes), Nodes: s.Nodes, NodeSets: s.NodeSets}
 	}

@@ -287,6 +287,18 @@ func TestVerifyKnowsMargins(t *testing.T) {
 	}
 }
 
+// TestVerifyKnowsStops: what an operator took back when it stopped is no judgement that could be right or wrong.
+func TestVerifyKnowsStops(t *testing.T) {
+	e := reporttest.Done().Evidence()
+	for i := range e.Namespaces[0].Holds {
+		status := &e.Namespaces[0].Holds[i].Status
+		status.Verdict, status.Reason = rotationv1.VerdictUnknown, rotationv1.ReasonOperatorStopped
+	}
+	if v := report.Verify(e); v.Judged() != 0 || len(v.Credentials) == 0 || v.Credentials[0].Found.Verdict == "" {
+		t.Error(show(t, v))
+	}
+}
+
 // TestVerifyAdopts: where an object goes with all that it ever named, what belongs to no other object is its own.
 func TestVerifyAdopts(t *testing.T) {
 	s := reporttest.Healthy()

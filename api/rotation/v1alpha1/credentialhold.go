@@ -111,6 +111,9 @@ const (
 // when that is not known.
 const ConditionSafe = "Safe"
 
+// ReasonOperatorStopped goes with a verdict that was taken back when the operator stopped.
+const ReasonOperatorStopped = "OperatorStopped"
+
 // MaxHoldNodes is how many node names a hold shows.
 const MaxHoldNodes = 5
 
