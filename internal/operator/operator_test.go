@@ -108,3 +108,45 @@ func makeStock(t *testing.T, definition *apiextensionsv1.CustomResourceDefinitio
 	status.XPreserveUnknownFields = nil
 	schema.Properties["status"] = status
 }
+
+// TestStandBy: a process that only stood by takes nothing back when it ends.
+func TestStandBy(t *testing.T) {
+	plane, err := controlplane.Start(context.Background(), controlplane.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Stop()
+	definitions, err := crd.Definitions()
+	if err == nil {
+		err = plane.InstallCRDs(definitions)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme, err := operator.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(plane.Admin(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold := &rotationv1.CredentialHold{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "user7"}, Spec: rotationv1.CredentialHoldSpec{
+		Guard: "rabbitmquser", Credential: rotationv1.CredentialReference{Group: "g", Kind: "K", Resource: "r", Name: "user7", UID: "u"}}}
+	if err := c.Create(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	hold.Status = rotationv1.CredentialHoldStatus{Verdict: rotationv1.VerdictSafe, Reason: "Safe", Message: "nobody runs it"}
+	if err := c.Status().Update(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	options := operator.Options{MetricsAddress: "0", HealthAddress: "0", LeaderElection: true, LeaderElectionNamespace: "default"}
+	if err := operator.Run(ended, plane.Admin(), options); err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(hold), hold); err != nil || hold.Status.Verdict != rotationv1.VerdictSafe {
+		t.Errorf("%v: the hold is %+v", err, hold.Status)
+	}
+}
